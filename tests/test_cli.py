@@ -94,9 +94,11 @@ def test_an_internal_error_is_not_called_the_users(monkeypatch, fault):
     monkeypatch.setattr(sys.modules["bionica.cli.doctor"], "examine", fault)
     result = CliRunner().invoke(app, ["doctor"])
     assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (70, "", 1)
+    assert "--debug" in result.stderr
     shown = CliRunner().invoke(app, ["--debug", "doctor"])
     assert shown.exit_code == 70
     assert shown.stderr.startswith("Traceback (most recent call last)")
+    assert "--debug" not in shown.stderr
 
 
 def test_an_error_that_the_library_raises_about_a_parameter_is_the_users(monkeypatch):

@@ -86,9 +86,6 @@ def test_river_transformer_is_the_estimator(X):
         many.learn_many(frame[NAMES[:4]])
 
 
-# ---------------------------------------------------------------------------------------------- dask-ml
-
-
 # ---------------------------------------------------------------------------------------------- HyperSpy
 
 
@@ -120,9 +117,6 @@ def test_factors_of_a_hyperspy_decomposition_are_the_spectra(image, spectra, est
     assert results.loadings.min() >= 0
     model = image.get_decomposition_model().data
     assert np.abs(model - image.data).mean() < 0.02 * image.data.mean()
-
-
-# ---------------------------------------------------------------------------------------------- MNE
 
 
 # ---------------------------------------------------------------------------------------------- containers

@@ -13,8 +13,6 @@ from bionica.datasets import copula_uniform, mix, natural_images, odors, paper_m
 unhurried = settings(deadline=None, max_examples=30)
 seeds = st.integers(0, 2**32 - 1)
 
-# ---------------------------------------------------------------- independent sources
-
 # What is left when the zeros are taken out, as a frozen distribution; and the probability of 0.
 LAWS = {
     "sparse_uniform": (stats.uniform(scale=np.sqrt(48 / 5)), 0.5),
@@ -70,9 +68,6 @@ def test_seeds(draw):
     assert not np.array_equal(draw(), draw())
 
 
-# ---------------------------------------------------------------- copula
-
-
 @pytest.mark.parametrize(("rho", "df"), [(0.0, 4), (0.5, 4), (0.9, 1), (-0.4, 4), (-0.5, 4), (0.3, 2.5), (0.5, np.inf)])
 def test_copula_has_uniform_margins_and_the_rank_correlation_of_its_rho(rho, df):
     n = 4000
@@ -85,9 +80,6 @@ def test_copula_has_uniform_margins_and_the_rank_correlation_of_its_rho(rho, df)
     tau = 2 / np.pi * np.arcsin(rho)
     for i, j in ((0, 1), (0, 2), (1, 2)):
         assert stats.kendalltau(S[:, i], S[:, j]).statistic == pytest.approx(tau, abs=5 * 0.7 / np.sqrt(n))
-
-
-# ---------------------------------------------------------------- mixing
 
 
 def test_mixtures_are_s_times_a_transposed():
@@ -111,8 +103,6 @@ def test_noise_has_the_asked_ratio_in_every_mixture(snr_db):
     assert np.abs(np.corrcoef(noise.T) - np.eye(3)).max() < 0.03
     assert np.array_equal(mix(S, A, snr_db=np.inf)[0], clean)
 
-
-# ---------------------------------------------------------------- the paper's matrices
 
 # As they stand in the paper's source.
 LATEX = {
@@ -146,9 +136,6 @@ def test_paper_mixing_is_as_printed(setting):
     assert np.linalg.matrix_rank(A) == len(A)
     A[:] = 0
     assert np.array_equal(paper_mixing(setting), printed)
-
-
-# ---------------------------------------------------------------- images
 
 
 def assert_grounded(S):
@@ -211,9 +198,6 @@ def test_arrays_on_disk_need_no_scikit_image(tmp_path, pictures, monkeypatch):
     assert natural_images(tmp_path / "stack.npy", size=3).shape == (9, 2)
 
 
-# ---------------------------------------------------------------- what is refused
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -223,6 +207,9 @@ def test_arrays_on_disk_need_no_scikit_image(tmp_path, pictures, monkeypatch):
         (lambda: mix(np.ones((4, 3)), np.ones((3, 4))), r"A has shape \(3, 4\) and S has 3 columns"),
         (lambda: mix(np.ones((4, 3)), snr_db=float("nan")), r"snr_db=nan"),
         (lambda: paper_mixing("d4"), r"setting='d4' is unknown: use one of 'd3', 'd10', 'images'"),
+        (lambda: natural_images(names=["lena"]), r"names=\['lena'\].*'camera'"),
+        (lambda: natural_images(names="camera"), r"names='camera'.*list of.*'camera'"),
+        (lambda: natural_images("here", names=["camera"]), r"pass path, or names"),
     ],
 )
 def test_errors_name_the_parameter_and_the_remedy(call, message):

@@ -160,6 +160,7 @@ def test_a_large_chunk_is_decoded_once(tmp_path, rng, monkeypatch):
     X = rng.random((4, 5000))
     with h5py.File(tmp_path / "x.h5", "w") as file:
         file.create_dataset("X", data=X, chunks=X.shape, compression="gzip")
+        file["names"] = [["no", "number"], ["is", "here"]]
     reads = []
     get = h5py.Dataset.__getitem__
     monkeypatch.setattr(h5py.Dataset, "__getitem__", lambda self, index: (reads.append(index), get(self, index))[1])
@@ -192,6 +193,7 @@ def test_arrays_that_are_no_mixtures(tmp_path, array, message, kind):
 
 def test_missing_labels_of_a_table_are_written_as_they_were(tmp_path, small_blocks):
     labels = {"id": [2**60, *[None] * 299], "name": [*[None] * 299, "a"], "row": [*[None] * 299, 2**60]}
+    labels["time"] = arrow.array([2**60 + 1, *[None] * 299], arrow.timestamp("ns", "UTC"))
     table = arrow.table({**labels, "x": np.arange(300.0), "y": np.ones(300)})
     parquet.write_table(table, tmp_path / "x.parquet")
     with open_reader(tmp_path / "x.parquet") as reader:
@@ -308,6 +310,8 @@ def test_images_are_mixtures(tmp_path, rng):
             assert reader.image_shape == (6, 7, 3)
             assert np.array_equal(reader.read(), colours[..., :3].reshape(2, -1).T)
             assert len(reader.notes) == 2 * (channels == 4)
+        with open_reader(names[0]) as reader:
+            assert reader.notes == ["its transparency was left out"] * (channels == 4)
     pillow.fromarray(images[0]).save(names[0])
     assert "the first 1 x (20, 30)" in refused(*names)
     assert "one mixture" in refused(names[0])

@@ -96,6 +96,7 @@ def test_any_line_end_however_the_text_is_cut(read, monkeypatch, quote, end, chu
         (b"1,2\n\xff\xfe\n", "is not text"),
         ("a,b\n1,2\n".encode("utf-16-le"), "is not text"),
         ('1,2\n"' + "0" * 140_000 + '1",2\n', "line 2"),
+        ('1,2\n3,"4\n5,6\n', "line 2 has a stray quote"),
     ],
 )
 def test_bad_text_is_named_by_line_and_column(refused, content, message):
@@ -142,6 +143,20 @@ def test_columns_of_a_pipe_however_it_is_cut(rng, cut, use, skip):
     assert reader.label_names == ["b"]  # written beside the sources, asked to leave it out or not
 
 
+@pytest.mark.parametrize(
+    ("content", "rows", "names"),
+    [
+        (",0,1\n0,0.1,0.2\n1,0.3,0.1\n", [[0.1, 0.2], [0.3, 0.1]], ["0", "1"]),  # as pandas writes it
+        (",400nm,401nm\n0.5,1,2\n1.0,3,4\n", [[1, 2], [3, 4]], ["400nm", "401nm"]),
+        ("s1,0.2,0.5\n", [[0.2, 0.5]], ["column_2", "column_3"]),
+        ("a\ufffd,b\n1,2\n", [[1, 2]], ["a\ufffd", "b"]),
+    ],
+)
+def test_small_tables(read, content, rows, names):
+    for data, reader in (read(content), ((pipe := open_pipe(Trickle(content, 7))).read(), pipe)):
+        assert (data.tolist(), reader.names) == (rows, names)
+
+
 def test_one_column(read):
     for name in ("my signal", '"my signal"', "signal 2", "value", "time"):
         data, reader = read(f"{name}\n1\n2\n4\n")
@@ -185,6 +200,7 @@ def test_a_first_line_of_wavelengths_is_a_header(read, wavelengths, form, corner
 )
 def test_a_line_that_may_be_names_or_a_sample_is_asked_for(read, refused, rng, first):
     assert "--no-header" in refused("400,402,404\n22,671,876\n133,744,829\n33,543,662\n")
+    assert "--no-header" in refused("450,650\n312.0,800.0\n290.0,771.0\n")
     X = rng.random((9, first.count(",") + 1))
     assert "--no-header" in refused(first + "\n" + text(X))
     data, reader = read(first + "\n" + text(X), header=True)
@@ -263,6 +279,7 @@ def test_names_above_samples_in_columns_are_their_labels(read):
     assert data.tolist() == [[1, 4], [2, 5], [3, 6]]
     assert reader.label_names == ["sample"]
     assert reader.sample(9)[1][0].tolist() == ["a", "b", "c"]
+    assert "row 1 (names)" in read("1,2,3\n6,5,4\n6,8,7\n", axis=1, header=True)[1].notes[-1]
     data, reader = read("nm,a,b\npH,7,8\n400,1,2\n402,3,4\n404,5,6\n")
     assert data.tolist() == [[1, 3, 5], [2, 4, 6]]
     assert reader.label_names == ["sample", "pH"]

@@ -27,9 +27,6 @@ def noisy_copy(rng, n_samples, d, noise=0.3):
     return S, Y, order
 
 
-# ---------------------------------------------------------------- permutation_error, error_curve
-
-
 @unhurried
 @given(seed=seeds, d=few, n_samples=st.integers(1, 20), offset=st.sampled_from([0.0, 10.0, -1e4]))
 def test_permutation_error_is_the_minimum_over_all_permutations(seed, d, n_samples, offset):
@@ -58,9 +55,6 @@ def test_error_curve_is_the_cumulative_mean(seed, d, n_samples):
     assert error_curve(S, Y)[-1] == permutation_error(S, Y)
 
 
-# ---------------------------------------------------------------- match_sources
-
-
 @unhurried
 @given(seed=seeds, d=st.integers(1, 4), surplus=st.integers(0, 2))
 def test_match_by_correlation_is_the_best_of_all_injections(seed, d, surplus):
@@ -71,9 +65,6 @@ def test_match_by_correlation_is_the_best_of_all_injections(seed, d, surplus):
     match = match_sources(S, Y, by="correlation")
     assert len(set(match.permutation)) == d
     assert np.abs(match.correlation).sum() == pytest.approx(best)
-
-
-# ---------------------------------------------------------------- sinr
 
 
 def dB(ratio):
@@ -117,9 +108,6 @@ def test_sinr_of_perfect_and_of_silent_outputs():
     assert sinr(S, np.zeros_like(S)) == 0
 
 
-# ---------------------------------------------------------------- amari_distance
-
-
 def naive_amari(P):
     P, d = np.abs(P), len(P)
     rows = sum(P[i].sum() / P[i].max() - 1 for i in range(d))
@@ -149,9 +137,6 @@ def test_amari_known_values(P, value):
     assert amari_distance(P) == pytest.approx(value)
 
 
-# ---------------------------------------------------------------- correlation_floor
-
-
 def whiten(C):
     """C^(-1/2), symmetric."""
     w, U = np.linalg.eigh(C)
@@ -166,3 +151,9 @@ def test_floor_is_the_distance_to_the_noncentered_zca_whitening(seed, d):
     W = S @ whiten(np.atleast_2d(np.cov(S.T, bias=True)))
     np.testing.assert_allclose(np.cov(W.T, bias=True).reshape(d, d), np.eye(d), atol=1e-8)
     assert correlation_floor(S) == pytest.approx(np.mean((S - W) ** 2), rel=1e-7)
+
+
+@pytest.mark.parametrize(("n_outputs", "hint"), [(2, r"S\[:, :2\]$"), (4, r"Y\[:, match_sources")])
+def test_as_many_outputs_as_sources_are_compared(n_outputs, hint):
+    with pytest.raises(ValueError, match=f"Y has {n_outputs} columns and S has 3: .*{hint}"):
+        permutation_error(np.ones((5, 3)), np.ones((5, n_outputs)))

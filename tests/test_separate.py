@@ -124,7 +124,7 @@ def test_images_are_recovered_as_images(tmp_path, rng):
     Y = np.stack([iio.imread(tmp_path / f"sources-{i}.png").ravel() / 65535 for i in (1, 2, 3)], axis=1)
     S = S.reshape(3, -1).T
     assert permutation_error(S / S.std(axis=0), Y / Y.std(axis=0)) < 1e-3
-    (tmp_path / "sources-1.png").unlink()
+    (tmp_path / "sources-1.png").rename(tmp_path / "sources-1b.png")  # not the image of a source
     assert "sources-2.png exists already" in refused(*names, "--model", tmp_path / "m")
     assert "m" not in left(tmp_path)
     assert "the same file" in refused(names[0], names[2], "-o", tmp_path / "mixed.png", "--force")
@@ -147,7 +147,8 @@ def test_errors_say_what_to_do(tmp_path, problem):
         ([x, "--sources", 6], "--sources 6"),
         ([transposed], "--axis 1"),
         ([x, "-o", tmp_path / "y.xyz"], "y.xyz"),
-        ([x, "-o", tmp_path], "give a file"),
+        ([x, "-o", tmp_path], "is a folder: give a file"),
+        ([x, "-o", tmp_path / "y.png"], "the input is not an image"),
         ([x, "-o", tmp_path / "no" / "y.npy"], "folder"),
         ([tmp_path / "no.npy"], "does not exist"),
         ([x, "-o", x, "--force"], "the same file"),

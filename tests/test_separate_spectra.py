@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bionica import plot
+from bionica import TwoCompartmentNICA, plot
 from bionica.io import open_reader
 from bionica.metrics import match_sources
 from test_separate import separate
@@ -111,9 +111,11 @@ def test_the_report_draws_each_spectrum_over_the_header(tmp_path, problem, drawn
     assert np.array_equal(axis, wavelengths if numbers else np.arange(1, 61))
     assert unit in options["label"]
     (residual,), options = drawn["weights"]
-    assert residual.shape == (60, 500)
+    assert residual.shape == (60, 167)  # a picture of moderate size
     assert np.abs(residual).max() < 0.05 * X.max()
     assert list(options["rows"]) == [name.format(w) for w in wavelengths]
+    assert all(len(ticks) <= 30 for ticks in (options["ax"].get_xticks(), options["ax"].get_yticks()))
+    assert options["ax"].get_xlabel() == "sample"
     assert not re.search(r"(src|href)=\"(?!data:)", (tmp_path / "page.html").read_text())
 
 
@@ -177,3 +179,17 @@ def test_the_distribution_of_each_source_is_drawn_at_every_scale(tmp_path, probl
     for patch in patches:
         heights = patch.get_data().values - patch.get_data().baseline
         assert np.count_nonzero(heights) > 10
+
+
+@pytest.mark.parametrize(
+    ("draw", "message"),
+    [
+        (lambda: plot.sources(TwoCompartmentNICA()), r"Y is a TwoCompartmentNICA: .*transform\(X\)"),
+        (lambda: plot.spectra(np.eye(3), error=np.ones((3, 2))), r"error has shape \(3, 2\), but A has \(3, 3\)"),
+        (lambda: plot.images(np.ones((10, 2)), (3, 4)), r"\(3, 4\) has 12 pixels, but Y has 10 rows"),
+        (lambda: plot.record_weights(TwoCompartmentNICA(), np.eye(3), 0), "every=0"),
+    ],
+)
+def test_what_cannot_be_drawn_is_named(draw, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        draw()

@@ -52,9 +52,6 @@ def nothing_runs(done, total):
     pytest.fail("nothing was left to run")
 
 
-# ------------------------------------------------------------------------------------------ the same bits
-
-
 @pytest.mark.parametrize("name", [cls.__name__ for cls in NETWORKS])
 def test_a_case_is_the_estimator_alone(name):
     """70,000 samples are more than two blocks. Sums over all outputs: another bit of any of them would be another sum."""
@@ -106,9 +103,8 @@ def test_a_class_that_workers_cannot_import_ends_the_sweep(tmp_path, monkeypatch
     assert not (tmp_path / "journal.jsonl").exists()
 
 
-# ------------------------------------------------------------------------------------------ estimators of others
-
 OWN = """
+import os
 from bionica import TwoCompartmentNICA
 from sklearn.base import BaseEstimator
 
@@ -117,7 +113,10 @@ class Doubled(TwoCompartmentNICA):
         return FACTOR * super().partial_fit_transform(X)
 
 class Oracle(BaseEstimator):
+    whiten = "offline"
+
     def fit_transform(self, X, y):
+        assert os.environ["OMP_NUM_THREADS"] == "1"
         return y[:, ::-1]
 
 FACTOR = 2
@@ -145,16 +144,18 @@ def test_a_users_own_network_is_named_by_module_and_class(own):
 
 def test_another_source_of_a_users_network_is_another_case(own, tmp_path, monkeypatch):
     def keys():
-        return [case.key for case in Plan.from_dict(body(network=[{"name": f"{own}:Doubled"}])).cases()]
+        networks = [{"name": f"{own}_.base:Doubled"}, {"name": f"{own}_.heir:Heir"}]
+        return [case.key for case in Plan.from_dict(body(network=networks)).cases()]
 
+    (tmp_path / f"{own}_").mkdir()
+    (tmp_path / f"{own}_" / "base.py").write_text(OWN)
+    (tmp_path / f"{own}_" / "heir.py").write_text("from .base import Doubled\n\nclass Heir(Doubled): pass")
     before = keys()
     assert keys() == before
-    (tmp_path / f"{own}.py").write_text(OWN.replace("FACTOR = 2", "FACTOR = 33"))
-    monkeypatch.delitem(sys.modules, own)  # as in a new process
+    (tmp_path / f"{own}_" / "base.py").write_text(OWN.replace("FACTOR = 2", "FACTOR = 33"))
+    for module in ("base", "heir"):
+        monkeypatch.delitem(sys.modules, f"{own}_.{module}")  # as in a new process
     assert not set(before) & set(keys())
-
-
-# ------------------------------------------------------------------------------------------ errors and plans
 
 
 @settings(max_examples=25, deadline=None)
@@ -226,21 +227,26 @@ def test_a_labelled_baseline_that_equals_a_grid_point_has_its_rows(tmp_path):
         ({"network": [{**GRID, "grid": {"eta0": [-1]}}]}, ["TwoCompartmentNICA", "'eta0': -1", "range"]),
         ({"network": [{**GRID, "params": {"random_state": 1}}]}, ["random_state", "seeds"]),
         ({"network": [{**GRID, "published": "d10"}]}, ["n_components = 10", "3 sources"]),
-        ({"network": [{"name": "BatchNICA", "published": "d3"}]}, ["BatchNICA", "published"]),
+        ({"network": [{"name": "BatchNICA", "published": "d3"}]}, ["BatchNICA", "no published setting"]),
         ({"network": [GRID, GRID]}, ["network.label", "differ"]),
         ({"seeds": [1, 1]}, ["seeds = [1, 1]", "differ"]),
         ({"data": [{**DATA, "kind": "uniform"}]}, ["data[0]: kind = 'uniform'", "sparse_uniform"]),
-        ({"data": [{"kind": "gamma", "d": 3}]}, ["data[0]: T = None"]),
+        ({"data": [{"kind": "gamma", "d": 3}]}, ["data[0]: T = None", "missing"]),
         ({"data": [{**DATA, "d": 4}]}, ["data[0]", "A has shape (3, 3)"]),
-        ({"data": [{"kind": "file", "mixtures": "nothing.npy"}]}, ["data[0]", "nothing.npy"]),
+        ({"data": [{"kind": "file", "mixtures": "nothing.npy", "sources": "s.npy"}]}, ["data[0]", "nothing.npy"]),
         ({"seeds": []}, ["seeds = []"]),
-        ({"data": [{"kind": "copula_uniform", "d": 3, "T": 9}]}, ["data[0]", "'rho'"]),
+        ({"data": [{"kind": "copula_uniform", "d": 3, "T": 9}]}, ["data[0]: rho = None", "missing"]),
         ({"network": [{**GRID, "params": {"eta0": 0.1}}]}, ["network[0]: eta0", "params"]),
         ({"network": [{**GRID, "params": {"init": {"W_xz": 1}}}]}, ["init", "dict"]),
         ({"network": [{**GRID, "params": 3}]}, ["network[0]: params = 3"]),
         ({"network": GRID}, ["network = ", "[[network]]"]),
         ({"data": [{**DATA, "shuffle": "no"}]}, ["data[0]: shuffle = 'no'"]),
-        ({"data": [{**DATA, "nmixtures": 4}]}, ["data[0]", "'nmixtures'"]),
+        ({"data": [{**DATA, "nmixtures": 4}]}, ["data[0]: nmixtures = 4", "unknown key", "n_mixtures"]),
+        ({"data": [{"kind": "odors", "d": 5, "T": 9, "mixing": "d3"}]}, ["data[0]: mixing = 'd3'", "snr_db"]),
+        ({"data": [{"d": 3, "T": 9}]}, ["data[0]: kind = None", "sparse_uniform"]),
+        ({"data": ["gamma"]}, ["data = ['gamma']", "[[data]]"]),
+        ({"network": [{**GRID, "paramz": {}}]}, ["network[0]: paramz = {}", "unknown key", "params"]),
+        ({"network": [{"label": "mine"}]}, ["network[0]: name = None", "missing"]),
         ({"data": [{**DATA, "d": True}]}, ["data[0]: d = True"]),
     ],
 )  # fmt: skip
@@ -248,9 +254,11 @@ def test_a_bad_plan_names_the_key_and_the_value(changes, words):
     with pytest.raises(ValueError, match=re.escape(words[0])) as raised:
         Plan.from_dict(body(**changes))
     assert all(word in str(raised.value) for word in words), raised.value
+    with pytest.raises(ValueError, match="n_jobs=0: give"):
+        sweep.run(body(), n_jobs=0)
 
 
-@pytest.mark.parametrize("content", [b"seeds = = 3", b"\xff\xfe"])
+@pytest.mark.parametrize("content", [b"seeds = = 3", b"\xff\xfe", b"x = " + b"[" * 5000])
 def test_a_file_that_is_not_toml_is_refused(content, tmp_path):
     (tmp_path / "plan.toml").write_bytes(content)
     with pytest.raises(ValueError, match=r"plan\.toml"):
@@ -262,9 +270,6 @@ def test_the_example_is_the_papers_grid():
     assert len(plan.cases()) == 3900
     table1 = plans_of(Reproduction(("table1",)))["table1", "d3"]
     assert [network.settings for network in plan.networks] == [network.settings for network in table1.networks]
-
-
-# ------------------------------------------------------------------------------------------ the data
 
 
 def test_a_users_files(tmp_path):
@@ -285,9 +290,6 @@ def test_a_users_files(tmp_path):
         sweep.run(plan)
 
 
-# ------------------------------------------------------------------------------------------ on disk
-
-
 def test_what_is_finished_is_not_run_again(tmp_path):
     first = sweep.run(body(), tmp_path)
     text = lines(tmp_path)
@@ -301,7 +303,9 @@ def test_what_is_finished_is_not_run_again(tmp_path):
     assert not [*tmp_path.glob(".*.part")]
 
 
-@pytest.mark.parametrize("damage", [b"\0" * 40 + b"\n", b"\xff\xfe\n", b'{"case": 1}\n', b"[1]\n", b"\n"])
+@pytest.mark.parametrize(
+    "damage", [b"\0" * 40 + b"\n", b"\xff\xfe\n", b"[" * 100_000 + b"\n", b'{"case": 1}\n', b"[1]\n", b"\n"]
+)
 def test_a_torn_line_is_run_again_and_a_damaged_one_too(damage, tmp_path):
     first = without_times(sweep.run(body(), tmp_path))
     path = tmp_path / "journal.jsonl"
@@ -366,9 +370,6 @@ def test_a_kill_loses_nothing_that_was_finished_and_doubles_nothing(tmp_path):
         while True:
             os.killpg(process.pid, 0)
             time.sleep(0.1)
-
-
-# ------------------------------------------------------------------------------------------ the table and the command
 
 
 def command(*arguments):

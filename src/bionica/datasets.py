@@ -24,6 +24,7 @@ Rng = int | np.integer[Any] | np.random.Generator | None
 Sources = NDArray[np.floating[Any]]
 
 _IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".gif", ".pgm")
+_SHIPPED = ("camera", "brick", "gravel", "grass", "moon")  # inside scikit-image's wheel: no download
 _LUMINANCE = (0.2125, 0.7154, 0.0721)  # of linear RGB, ITU-R BT.709
 _PAPER_MIXING = {
     "d3": ((0.031518, 0.38793, 0.061132), (-0.78502, 0.16561, 0.12458), (0.34782, 0.27295, 0.67793)),
@@ -315,7 +316,7 @@ def paper_mixing(setting: Literal["d3", "d10", "images"]) -> NDArray[np.float64]
 
 
 def natural_images(
-    path: str | Path | None = None, *, names: Sequence[str] = ("camera", "brick", "gravel"), size: int | None = 252
+    path: str | Path | None = None, *, names: Sequence[str] | None = None, size: int | None = 252
 ) -> Sources:
     """Images as sources: one column per image, one row per pixel.
 
@@ -328,8 +329,8 @@ def natural_images(
         - a folder: its ``sources.npy`` if there is one, otherwise every image file in it, ordered by name;
         - an image file, of any format that scikit-image reads;
         - ``.npy``: an array of shape (n_images, n_pixels), or (n_images, height, width).
-    names : sequence of str, default=("camera", "brick", "gravel")
-        Which of scikit-image's, if there is no `path`; "grass" and "moon" also come with it. Others it downloads.
+    names : sequence of str, optional
+        Which of scikit-image's "camera", "brick", "gravel", "grass" and "moon", if there is no `path`; the first three by default.
     size : int or None, default=252
         Images are cropped about their centres to the largest height and width that all of them have, at most `size`. The
         paper's are 252 by 252. Rows of an (n_images, n_pixels) array are not cropped.
@@ -354,7 +355,11 @@ def natural_images(
     >>> S.min(axis=0), S.var(axis=0).round(12)
     (array([0., 0., 0.]), array([1., 1., 1.]))
     """
-    labelled = _read_images(None if path is None else Path(path).expanduser(), names)
+    if path is not None and names is not None:
+        raise ValueError(f"names={names!r} are for scikit-image's images: pass path, or names")
+    if names is not None and (not names or {*names} - {*_SHIPPED}):
+        raise ValueError(f"names={names!r}: pass a list of some of {', '.join(map(repr, _SHIPPED))}")
+    labelled = _read_images(None if path is None else Path(path).expanduser(), names or _SHIPPED[:3])
     images = _crop([_gray(label, image) for label, image in labelled], size)
     S = np.stack([image.ravel() for image in images], axis=1)
     S -= S.min(axis=0)

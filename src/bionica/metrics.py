@@ -42,10 +42,9 @@ def _validated_pair(S: ArrayLike, Y: ArrayLike, *, surplus_outputs: bool = False
         raise ValueError(f"Y has {len(Y)} rows and S has {len(S)}: {hint}")
     n_sources, n_outputs = S.shape[1], Y.shape[1]
     if n_outputs < n_sources or (n_outputs > n_sources and not surplus_outputs):
-        hint = (
-            'compare as many, for example Y[:, match_sources(S, Y, by="correlation").permutation] or S[:, :n_outputs]'
-        )
-        raise ValueError(f"Y has {n_outputs} columns and S has {n_sources}: {hint}")
+        fewer = f"some sources have no output: pass fewer sources, for example S[:, :{n_outputs}]"
+        more = 'choose one output per source, Y[:, match_sources(S, Y, by="correlation").permutation]'
+        raise ValueError(f"Y has {n_outputs} columns and S has {n_sources}: {fewer if n_outputs < n_sources else more}")
     return S, Y
 
 

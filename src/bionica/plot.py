@@ -4,6 +4,7 @@ Every function draws on `ax`, by default on new axes, and returns the axes. None
 """
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ __all__ = [
 
 Names = Sequence[str] | None
 
-_NUMBERS = 12  # rows and columns whose numbers are written
+_NUMBERS, _LABELS = 12, 30  # rows and columns whose numbers are written, and that have labels of their own
 
 
 def _axes(ax: Any, width: float = 6.4, height: float = 3.6) -> Any:
@@ -29,6 +30,8 @@ def _axes(ax: Any, width: float = 6.4, height: float = 3.6) -> Any:
 
 
 def _matrix(values: ArrayLike, name: str) -> np.ndarray:
+    if hasattr(values, "get_params"):
+        raise TypeError(f"{name} is a {type(values).__name__}: pass a matrix, such as what its transform(X) returns")
     matrix = np.asarray(values, dtype=np.float64)
     if matrix.ndim != 2:
         raise ValueError(f"{name} has shape {matrix.shape}: pass a matrix, (n_samples, n_sources) or weights")
@@ -129,6 +132,8 @@ def spectra(
     bands = [] if bounds is None else [(0.12, *(_matrix(bound, "bounds") / largest for bound in bounds))]
     if error is not None:
         wide = 2 * _matrix(error, "error")
+        if wide.shape != A.shape:
+            raise ValueError(f"error has shape {wide.shape}, but A has {A.shape}: pass an error for each weight")
         bands.append((0.25, (A - wide) / largest, (A + wide) / largest))
     for i, (column, name) in enumerate(zip((A / largest).T, _named(names, A.shape[1]), strict=True)):
         (line,) = ax.plot(channels, column, lw=1.4, label=name)
@@ -194,6 +199,8 @@ def images(Y: ArrayLike, shape: tuple[int, ...], *, names: Names = None, axes: A
     (3,)
     """
     Y = _matrix(Y, "Y")
+    if prod(shape) != len(Y):
+        raise ValueError(f"shape={shape} has {prod(shape)} pixels, but Y has {len(Y)} rows: pass height and width")
     if axes is None:
         import matplotlib.pyplot as plt
 
@@ -266,6 +273,8 @@ def record_weights(network: Any, X: ArrayLike, every: int = 100) -> dict[str, np
     >>> list(record), record["W_zz_"].shape
     (['n_samples', 'W_xz_', 'W_zz_'], (9, 3, 3))
     """
+    if every < 1:
+        raise ValueError(f"every={every} must be at least 1")
     names = sorted(name for name in dir(type(network)) if name == "kappa_" or (name[0] == "W" and name[-1] == "_"))
     if not names:
         raise ValueError(f"{type(network).__name__} has no weights: pass a network, for example TwoCompartmentNICA")
@@ -315,13 +324,16 @@ def weights(
             ax.text(j, i, f"{value:.2g}", ha="center", va="center", color=color)
     else:
         ax.figure.colorbar(image, ax=ax, label=f"in units of {largest:.3g}")
-    for axis, names, title in ((ax.xaxis, columns, "input"), (ax.yaxis, rows, "output")):
+    width, height = ax.get_window_extent().size / ax.figure.dpi  # inches: 5 lines of text or 10 letters fit in one
+    for axis, names, title, room in ((ax.xaxis, columns, "input", width), (ax.yaxis, rows, "output", height)):
         if names is None:
             axis.get_major_locator().set_params(integer=True)
             axis.set_label_text(title)
         else:
-            rotation = 90 if axis is ax.xaxis and len(names) * (1 + max(map(len, names))) > 60 else 0
-            axis.set_ticks(range(len(names)), names, rotation=rotation)
+            shown = range(0, len(names), max(1, -(-len(names) // min(_LABELS, int(5 * room) or 1))))
+            labels = [names[i] for i in shown]
+            rotation = 90 if axis is ax.xaxis and sum(len(label) + 1 for label in labels) > 10 * room else 0
+            axis.set_ticks(shown, labels, rotation=rotation)
     ax.tick_params(length=0)
     return ax
 

@@ -40,6 +40,7 @@ th,td{padding:.35rem .7rem;border-bottom:1px solid var(--rule);text-align:left;v
 th{border-bottom:2px solid var(--soft);white-space:nowrap}
 th.number,td.number{text-align:right}td.number{font-variant-numeric:tabular-nums;white-space:nowrap}
 td.yes,td.no,td.partly{font-weight:600}td.yes{color:var(--good)}td.no{color:var(--bad)}td.partly{color:var(--fair)}
+@media print{:root{color-scheme:light}body{margin:0}h2,figure{break-inside:avoid}}
 """
 #: Shows the picture that the slider is at.
 _SLIDE = "this.parentNode.querySelectorAll('figure').forEach((f,i)=>f.hidden=i!=this.value)"
@@ -174,7 +175,8 @@ def write_separation(
         caption, size = "Samples spread evenly over the input, each source on its own scale.", (9.0, 0.8 + 0.7 * d)
         sections["Sources"] = [drawing(caption, *size, plot.sources, Y[:, :d], t, names=shown, label=t_label)]
     if len(A) < _FEW_MIXTURES:
-        caption, size = "How strongly each source enters each mixture.", (1.5 + 0.9 * d, 0.6 + 0.35 * len(A))
+        caption = "How strongly each source enters each mixture. Orange: negative."
+        size = (1.5 + 0.9 * d, 0.6 + 0.35 * len(A))
         sections["Mixing matrix"] = [drawing(caption, *size, plot.weights, A, rows=mixtures, columns=shown)]
     else:
         caption, channels = "Each spectrum is divided by its largest value.", reader.wavelengths
@@ -192,11 +194,21 @@ def write_separation(
         caption = (
             "What the sources leave of each mixture: noise, or a pattern that may be another source. Orange: negative."
         )
-        residual, times = (X - network.inverse_transform(Y)).T, [f"{x:g}" for x in t]
-        sections["Residual"] = [drawing(caption, 9.0, 3.6, plot.weights, residual, rows=mixtures, columns=times)]
+        residual = X - network.inverse_transform(Y)
+        label = "mixture" if reader.wavelengths is None else reader.unit or "wavelength"
+        sections["Residual"] = [drawing(caption, 9.0, 4.2, _residual, residual, t, mixtures, t_label, label)]
     caption, size = "Before negative values are set to zero. A good fit has almost none.", (9.0, 0.8 + 0.5 * d)
     sections["Distribution of each source"] = [drawing(caption, *size, plot.distributions, U[:, :d], names=shown)]
     write_atomically(path, page("What bionica separate found", "", [*sections.items()]).encode())
+
+
+def _residual(R: Array, t: Array, names: Sequence[str], *labels: str, ax: Any) -> None:
+    """Draw residuals as a picture of moderate size: some of the samples, and means over neighbouring mixtures."""
+    step, width = (-(-n // _SIDE) for n in R.shape)
+    starts = np.arange(0, R.shape[1], width)
+    means = np.add.reduceat(R[::step].T, starts) / np.diff([*starts, R.shape[1]])[:, np.newaxis]
+    plot.weights(means, rows=names[::width], columns=[f"{x:g}" for x in t[::step]], ax=ax)
+    ax.set(xlabel=labels[0], ylabel=labels[1])
 
 
 def _images(Y: Array, shape: tuple[int, ...], names: Sequence[str]) -> str:

@@ -65,8 +65,7 @@ def explain(error: Exception) -> tuple[str, int]:
     about_input = isinstance(error, ValueError | ArithmeticError | ImportError | RuntimeError)
     if isinstance(error, InputError | OutputError) or (about_input and raised_by_bionica(error)):
         return str(error), 1
-    what = f"unforeseen, please report it to the developers: {type(error).__name__}: {error}"[:400]
-    return f"{what}; bionica --debug COMMAND ... shows where it happened", 70
+    return f"unforeseen, please report it to the developers: {type(error).__name__}: {error}"[:400], 70
 
 
 class OneLineGroup(TyperGroup):
@@ -91,6 +90,8 @@ class OneLineGroup(TyperGroup):
             with suppress(OSError):  # standard error is closed: the status still says it
                 if ctx.params.get("debug"):
                     typer.echo(traceback.format_exc(), err=True, nl=False)
+                elif status == 70:
+                    message += "; bionica --debug COMMAND ... shows where it happened"
                 typer.echo(f"Error: {one_line(message)}", err=True)
             raise typer.Exit(status) from None
 

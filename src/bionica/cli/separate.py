@@ -31,6 +31,7 @@ AUTO = "auto"
 IN_MEMORY = 2**25
 FIRST = 1000  # samples of a pipe in which the method is chosen and sources are counted, at least
 SAVE_EVERY = 30.0  # seconds between saves of the network of a pipe
+_NAMED = 8  # sources whose uncertainty is printed: the least sure ones
 
 #: Suffixes of inputs whose sources are written in another format by default.
 _WRITTEN_AS = {".jpg": ".png", ".jpeg": ".png", ".mat": ".csv", ".xlsx": ".csv"}
@@ -404,7 +405,9 @@ class Separation:
         lines = [done + (f": {choice.why}." if choice else ".")]
         halves, seconds = diagnosis and diagnosis.uncertainty_, round(time.monotonic() - self.started, 3)
         if halves:
-            errors = ", ".join(f"{name} {error:.1%}" for name, error in zip(names, halves.sources, strict=True))
+            least_sure = sorted(np.argsort(-halves.sources)[:_NAMED].tolist())
+            errors = ", ".join(f"{names[i]} {halves.sources[i]:.1%}" for i in least_sure)
+            errors += "; the others are smaller" * (d > _NAMED)
             lines.append(f"Estimated errors: {errors} (standard error, in percent of the standard deviation).")
         findings = self._findings(names)
         lines.append(f"Look at: {' '.join(findings)}")

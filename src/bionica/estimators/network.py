@@ -45,7 +45,7 @@ def published(cls: Any, setting: str) -> dict[str, Any]:
     """
     if setting not in SOURCES:
         raise ValueError(f"setting={setting!r} is not one of the paper's; choose from {sorted(SOURCES)}")
-    if not cls._published:
+    if not getattr(cls, "_published", None):
         raise ValueError(f"{cls.__name__} is not in the paper: it has no published setting")
     common = {"n_components": SOURCES[setting], "precondition": None, "average": False}
     return {**common, **cls._published["always"], **cls._published[setting]}

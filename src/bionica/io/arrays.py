@@ -57,7 +57,7 @@ def open_hdf5(path: Path, columns: Columns, axis: int = 0, dataset: str | None =
     for name, array in [*arrays.items()]:  # MATLAB's text and cells, whose parts are below #refs#
         if name.startswith("#") or array.attrs.get("MATLAB_class") in (b"char", b"cell"):
             del arrays[name]
-    array = arrays[choose_array(str(path), {name: array.shape for name, array in arrays.items()}, dataset)]
+    array = arrays[choose_array(str(path), _shapes(arrays), dataset)]
     if array.external or array.is_virtual:  # these can name any file of this machine
         raise InputError(f"{path}: {array.name} has its numbers in other files: copy it into a dataset of its own")
     reader = MatrixReader(str(path), lambda: array, axis, columns)
@@ -71,19 +71,24 @@ def open_zarr(path: Path, columns: Columns, axis: int = 0, dataset: str | None =
     root = zarr.open(str(path), mode="r")
     nodes = [("", root)] if isinstance(root, zarr.Array) else root.members(max_depth=None)
     arrays = {name: node for name, node in nodes if isinstance(node, zarr.Array)}
-    chosen = choose_array(str(path), {name: array.shape for name, array in arrays.items()}, dataset)
+    chosen = choose_array(str(path), _shapes(arrays), dataset)
     return MatrixReader(str(path / chosen), lambda: arrays[chosen], axis, columns)
 
 
+def _shapes(arrays: Mapping[str, Any]) -> dict[str, Sequence[int] | None]:
+    return {name: array.shape if array.dtype.kind in "biuf" else None for name, array in arrays.items()}
+
+
 def choose_array(name: str, shapes: Mapping[str, Sequence[int] | None], dataset: str | None) -> str:
-    """Return the array to read, of those with these shapes: that of --dataset, the only matrix, or the only array."""
+    """Return the array to read, by the shapes (None: not of numbers): that of --dataset, the only matrix, or the only array."""
+    numbers = {key: shape for key, shape in shapes.items() if shape is not None} or shapes
     # To MATLAB scalars and vectors are matrices too.
-    matrices = [key for key, shape in shapes.items() if shape and len(shape) == 2 and min(shape) > 1]
+    matrices = [key for key, shape in numbers.items() if shape and len(shape) == 2 and min(shape) > 1]
     choices = [key for key in shapes if key == dataset.strip("/")] if dataset else matrices
-    if len(choices) != 1 and (dataset or len(shapes) != 1):
-        what, known = f"no array of numbers {dataset!r}" if dataset else f"{len(shapes)} arrays", [*shapes][:20]
+    if len(choices) != 1 and (dataset or len(numbers) != 1):
+        what, known = f"no array of numbers {dataset!r}" if dataset else f"{len(numbers)} arrays", [*numbers][:20]
         raise InputError(f"{name} has {what}: choose one with --dataset, of {', '.join(known) or 'none'}")
-    return (choices or [*shapes])[0]
+    return (choices or [*numbers])[0]
 
 
 class ParquetReader(Reader):
@@ -112,4 +117,11 @@ class ParquetReader(Reader):
         """Yield the samples."""
         for batch in self._file.iter_batches(base.block_rows(self.n_features)):
             block = np.stack([batch.column(j).to_numpy(zero_copy_only=False) for j in self.columns], axis=1)
-            yield block, [np.fromiter(batch.column(j).to_pylist(), object) for j in self.labels]  # may be missing
+            yield block, [_label(batch.column(j)) for j in self.labels]
+
+
+def _label(column: Any) -> Array:
+    """Return labels, of which some may be missing; times as NumPy's, because Python's have no nanoseconds."""
+    if str(column.type).startswith(("timestamp", "duration")):
+        return np.asarray(column.to_numpy(zero_copy_only=False))
+    return np.fromiter(column.to_pylist(), object)

@@ -31,7 +31,7 @@ def open_images(paths: Sequence[Path], columns: Columns, *, optical_density: boo
         with explain_errors(str(path)):
             stack, alpha = (_tiff if path.suffix.lower() in TIFF else _picture)(path)
         if alpha:
-            notes.append(f"{path}: its transparency was left out")
+            notes.append(f"{path}: " * (len(paths) > 1) + "its transparency was left out")
             stack = np.delete(stack, alpha, axis=3)
         stacks.append(stack[..., 0] if stack.shape[3:] == (1,) else stack)
         if len(paths) > 1 and (len(stack) > 1 or stacks[-1].shape != stacks[0].shape):

@@ -55,14 +55,23 @@ def cells_of(line: str, separator: str | None, most: int = -1) -> list[str]:
         return []
 
 
-def is_axis(first: Sequence[Any], others: Sequence[Sequence[Any]], *, integers: bool = False) -> bool | None:
+def _count(cells: Sequence[str]) -> str:
+    return f"{len(cells)} values" if cells else "a stray quote"
+
+
+def is_axis(
+    first: Sequence[Any], others: Sequence[Sequence[Any]], *, integers: bool = False, points: bool = False
+) -> bool | None:
     """Whether the numbers of a first line are the axis of the columns, by the rule of this module; None if they may be.
 
-    A cell that is no number is None. `integers` says that the first line is written without a decimal point.
+    A cell that is no number is None. `integers` says that the first line is written without a decimal point, `points` that some of
+    the other lines have one.
 
     Examples
     --------
     >>> is_axis([400.0, 401.0, 402.0, 403.0, 404.0, 405.0], [[0.2, 0.3, 0.5, 0.3, 0.1, 0.1]])
+    True
+    >>> is_axis([400.0, 500.0], [[0.2, 0.3], [0.4, 0.4]], integers=True, points=True) is None
     True
     """
     lines = [row for row in others if len(row) == len(first) and None not in row]
@@ -78,8 +87,7 @@ def is_axis(first: Sequence[Any], others: Sequence[Sequence[Any]], *, integers: 
     if (k > 2 and counts) or (k >= _AXIS and (even or apart) and not monotonic):
         return True
     differs = (apart or even) and len(rest) > 1  # two samples may differ in scale
-    written_otherwise = integers and bool((rest != np.rint(rest)).any())
-    return None if counts or differs or written_otherwise or (k >= _AXIS and not monotonic) else False
+    return None if counts or differs or (integers and points) or (k >= _AXIS and not monotonic) else False
 
 
 def _is_even(values: Array) -> bool:
@@ -92,13 +100,16 @@ def _is_even(values: Array) -> bool:
 
 def read_lines(name: str, open_stream: Callable[[], Any]) -> Iterator[list[str]]:
     r"""Yield lists of complete lines as soon as they arrive; \r\n and \r end a line as \n does."""
-    decoder = io.IncrementalNewlineDecoder(codecs.getincrementaldecoder("utf-8-sig")("replace"), translate=True)
+    decoder = io.IncrementalNewlineDecoder(codecs.getincrementaldecoder("utf-8-sig")(), translate=True)
     rest, data = "", b"more"
     with open_stream() as stream:
         while data:
             data = getattr(stream, "read1", stream.read)(_CHUNK)
-            text = decoder.decode(data, final=not data)
-            if "\0" in text or "\ufffd" in text:  # the latter stands for bytes that are not UTF-8
+            try:
+                text = decoder.decode(data, final=not data)
+            except UnicodeDecodeError:
+                text = "\0"
+            if "\0" in text:
                 raise InputError(f"{name} is not text in UTF-8: save it so (in Excel as CSV UTF-8)")
             *lines, end = (rest + text).split("\n") if "\n" in text else (rest + text,)
             yield lines
@@ -184,7 +195,8 @@ class TextReader(Reader):
         for j in range(self._width):  # columns that are no mixtures, and why
             cells = [row[j] for row in samples if j < len(row)]
             if j < self._labelled or self._is_text(*cells):
-                reasons.setdefault(j, f"text: {', '.join(cells[:2])[:40]}, ...")
+                text = f"text: {', '.join(cells[:2])[:40]}, ..."
+                reasons.setdefault(j, text if self._is_text(*cells) else "names")
             elif cells and not self.header and not any(cells):
                 reasons[j] = "empty"
         self.axis = 1 if self._transposed else self._find_axis(samples)
@@ -206,7 +218,7 @@ class TextReader(Reader):
         n = next((i for i in range(len(rows), 0, -1) if len(rows[i - 1]) != len(rows[-1])), 0)
         if not rows[0] or (len(rows[0]) != len(rows[-1]) > 1 and len(rows) - n > 1):
             (i, line), start = numbered[0], numbered[n][0]
-            where = f"{self.name}: line {i} ({line[:40]!r}) has {len(rows[0])} values, line {start} {len(rows[-1])}"
+            where = f"{self.name}: line {i} ({line[:40]!r}) has {_count(rows[0])}, line {start} {_count(rows[-1])}"
             raise InputError(f"{where}: if the table begins there, pass --skip-lines {start - 1}")
         return rows
 
@@ -218,13 +230,14 @@ class TextReader(Reader):
         if not numbers:
             return True
         first, *others = [[*map(self._number, row)] for row in zip(*numbers, strict=True)]
-        verdict = is_axis(first, others, integers=not any(self._decimal in column[0] for column in numbers))
+        has_point, *points = [any(self._decimal in cell for cell in row) for row in zip(*numbers, strict=True)]
+        verdict = is_axis(first, others, integers=not has_point, points=any(points))
         rises = is_monotonic(np.array(first, float))
-        captions = [top for top, *below in columns if self._number(top) is None and not self._is_text(*below)]
+        captions = [top for top, *below in columns if self._number(top) is None and below and not self._is_text(*below)]
         if verdict is not True and any(map(self._is_text, captions)):  # a word over numbers
             verdict = rises or None
         elif verdict is not True and "" in cells and rises:  # a corner without a name, or a missing number
-            verdict = None if "" in captions else True
+            verdict = True if "" not in captions or first == [*range(len(first))] else None
         line = "column" if self._transposed else "line"
         shown = f"the first {line} ({', '.join(cells[:4])}{', ...' * (len(cells) > 4)})"
         if verdict is None:
@@ -241,7 +254,9 @@ class TextReader(Reader):
             self.notes.append(f"its rows are mixtures: its first column is {self.header[0]!r} (--axis 0: its columns)")
             return 1
         column = [self._point(row[0]) for row in samples if row]
-        if not self.header[0] and wavelengths_in(column)[0] is not None:
+        unit = wavelengths_in(self.header[1:])[1]  # "nm" says that the columns are mixtures
+        is_open = not self.header[0] and not (unit and base.CHANNEL_NAMES.fullmatch(unit))
+        if is_open and wavelengths_in(column)[0] is not None:
             where = f"{self.name}: the first column ({', '.join(column[:3])}, ...) has no name"
             raise InputError(f"{where}: pass --axis 1 if it holds wavelengths, --axis 0 if it holds times")
         return 0
@@ -252,8 +267,8 @@ class TextReader(Reader):
         base.check_size(self.name, sum(len(line) for _, line in numbered), "save it as .npy or .h5")
         rows = {i: cells_of(line, self._separator) for i, line in numbered if line.strip()}
         for i, row in rows.items():
-            if (n := len(row)) != self._width:
-                raise InputError(f"{self.name}, line {i} has {n} values, not {self._width}: correct or remove it")
+            if len(row) != self._width:
+                raise InputError(f"{self.name}, line {i} has {_count(row)}, not {self._width}: correct or remove it")
         lines = tabbed(zip(*rows.values(), strict=True))
         self._open_lines, self._separator, self._skip_lines = lambda: [lines], "\t", 0
         self._transposed, self._labelled, self._width = True, bool(self.header), 0
@@ -284,7 +299,7 @@ class TextReader(Reader):
         (number, line), column = self._chunk[i], self.columns[j]
         cells, where = cells_of(line, self._separator), f"{self.name}, line {number}"
         if len(cells) != self._width:
-            return f"{where} has {len(cells)} values where {self._width} are expected", "correct it, or remove the line"
+            return f"{where} has {_count(cells)} where {self._width} are expected", "correct it, or remove the line"
         where = f"{self.name}, row {column + 1}, column {number}" if self._transposed else f"{where}, {self.column(j)}"
         cell = cells[column]
         if self._decimal == "," and "." in cell:

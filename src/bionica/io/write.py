@@ -8,7 +8,6 @@ import re
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from glob import escape
 from pathlib import Path
 from tempfile import TemporaryFile
 from types import SimpleNamespace
@@ -86,7 +85,9 @@ def check_format(path: Path, option: str = "-o", *, images: bool = False) -> Non
     """Raise if the suffix of this name is no format to write; `images` says that the mixtures are images."""
     known = (*TEXT, ".parquet", *_ARRAYS, *(IMAGES if images else ()))
     if path.suffix.lower() not in known:
-        raise OutputError(f"{option} {path}: give a file with one of the suffixes {', '.join(known)}")
+        what = ", but the input is not an image" if path.suffix.lower() in IMAGES else ""
+        what = " is a folder" if path.is_dir() else what
+        raise OutputError(f"{option} {path}{what}: give a file with one of the suffixes {', '.join(known)}")
 
 
 def output_files(path: Path, n_sources: int | None) -> list[Path]:
@@ -95,7 +96,8 @@ def output_files(path: Path, n_sources: int | None) -> list[Path]:
         return [path]
     files = [path.with_name(f"{path.stem}-{i}{path.suffix}") for i in range(1, (n_sources or 1) + 1)]
     if n_sources is None:
-        files = sorted({*files, *path.parent.glob(f"{escape(path.stem)}-[1-9]*{escape(path.suffix)}")})
+        numbered = re.compile(rf"{re.escape(path.stem)}-[1-9]\d*{re.escape(path.suffix)}")
+        files = sorted({*files, *(file for file in path.parent.glob("*") if numbered.fullmatch(file.name))})
     return files
 
 

@@ -10,7 +10,7 @@ import hashlib
 import inspect
 import json
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
@@ -60,19 +60,30 @@ def _hashable(value: Any) -> Any:
 
 @contextmanager
 def errors_named(where: str) -> Iterator[None]:
-    """Say in an error which part of the plan is wrong; a TypeError names an unknown or missing key."""
+    """Say in an error which part of the plan is wrong."""
     try:
         yield
-    except (AttributeError, ImportError, OSError, TypeError, ValueError) as error:
+    except (AttributeError, ImportError, OSError, RecursionError, TypeError, ValueError) as error:
         raise ValueError(f"{where}: {error}") from error
 
 
-def _read(body: Mapping[str, Any], key: str, read: Callable[..., Any]) -> list[Any]:
+def _check_keys(table: Mapping[str, Any], needed: Sequence[str], optional: Sequence[str]) -> None:
+    keys = (*needed, *optional)
+    for key in table:
+        _check(key in keys, key, table[key], f"unknown key: choose from {', '.join(keys)}")
+    for key in needed:
+        _check(key in table, key, None, f"it is missing: give {', '.join(needed)}")
+
+
+def _read(body: Mapping[str, Any], key: str, read: Callable[[Mapping[str, Any]], Any]) -> list[Any]:
     tables, entries = body.get(key, ()), []
-    _check(isinstance(tables, list | tuple), key, tables, f"give tables, each under [[{key}]]")
+    are_tables = isinstance(tables, list | tuple) and all(isinstance(table, Mapping) for table in tables)
+    _check(are_tables, key, tables, f"give tables, each under [[{key}]]")
     for i, table in enumerate(tables):
         with errors_named(f"{key}[{i}]"):
-            entries.append(read(**table))
+            for text in ("name", "label", "published"):
+                _check(isinstance(table.get(text, ""), str), text, table.get(text), "give a string")
+            entries.append(read(table))
     return entries
 
 
@@ -98,9 +109,13 @@ def is_online(cls: Any) -> bool:
 
 @cache
 def source_digest(cls: Any) -> str:
-    """Digest of the file of a class from outside bionica: an edit makes new cases."""
+    """Digest of the files of a class from outside bionica and of its bases in the same package: an edit makes new cases."""
+    package = cls.__module__.partition(".")[0]
+    if package == "bionica":
+        return ""
     try:
-        return "" if cls.__module__.startswith("bionica.") else _digest(Path(inspect.getfile(cls)))
+        files = {inspect.getfile(base) for base in cls.__mro__ if base.__module__.partition(".")[0] == package}
+        return "".join(_digest(Path(file)) for file in sorted(files))
     except (OSError, TypeError):  # a notebook: a result of another definition must not be taken for one of this
         return uuid4().hex
 
@@ -112,7 +127,15 @@ def _digest(path: Path) -> str:
 
 
 _RANDOM = ("sparse_uniform", "exponential", "half_normal", "gamma", "odor", "abundances")
-_KINDS = (*_RANDOM, "copula_uniform", "odors", "images", "file")
+_MIXED = ("mixing", "n_mixtures", "snr_db")
+#: The keys that each kind needs, and those that it may have.
+_KEYS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    **dict.fromkeys(_RANDOM, (("d", "T"), _MIXED)),
+    "copula_uniform": (("d", "T", "rho"), ("df", *_MIXED)),
+    "odors": (("d", "T"), ("rho", "n_mixtures", "snr_db")),
+    "images": ((), ("path", "names", "size", *_MIXED)),
+    "file": (("mixtures", "sources"), ()),
+}
 _PATHS = ("path", "mixtures", "sources")
 
 
@@ -121,8 +144,7 @@ def _make(kind: Any, seed: int, **options: Any) -> Pair:
     if kind == "file":
         return _open_files(**options)
     mixing, n_mixtures, snr_db = (options.pop(key, None) for key in ("mixing", "n_mixtures", "snr_db"))
-    T, d = (0, 0) if kind == "images" else (_integer(options.pop(key, None), key) for key in ("T", "d"))
-    A = None
+    T, d, A = options.pop("T", 0), options.pop("d", 0), None
     if kind == "images":
         S = datasets.natural_images(**options)
         mixing = mixing or ("images" if S.shape[1] == 3 else None)
@@ -164,19 +186,23 @@ class Data:
     seed: int | None
 
     @classmethod
-    def read(cls, folder: Path, kind: Any, **keys: Any) -> "Data":
+    def read(cls, folder: Path, entry: Mapping[str, Any]) -> "Data":
         """Check an entry by making its first two samples; paths are relative to `folder`."""
-        _check(kind in list(_KINDS), "kind", kind, f"choose from {', '.join(_KINDS)}")
+        keys = {"kind": None, **entry}
+        kind = keys.pop("kind")
+        _check(kind in list(_KEYS), "kind", kind, f"choose from {', '.join(_KEYS)}")
         common = {"name": None, "epochs": 1, "shuffle": kind == "images", "seed": None}
+        _check_keys(keys, _KEYS[kind][0], (*_KEYS[kind][1], *common))
         name, epochs, shuffle, seed = (keys.pop(key, default) for key, default in common.items())
         _check(shuffle in (True, False), "shuffle", shuffle, "give true or false")
         epochs, seed = _integer(epochs, "epochs"), seed if seed is None else _integer(seed, "seed", 0)
         options = {key: _hashable(value) for key, value in keys.items()}
+        options |= {key: _integer(options[key], key) for key in ("d", "T", "n_mixtures") if key in options}
         files = {key: folder / Path(options[key]).expanduser() for key in _PATHS if options.get(key)}
         options |= {key: str(file.resolve(strict=True)) for key, file in files.items()}
         digest = "".join(map(_digest, files.values()))
         S, X = _make(kind, 0, **options | ({"T": 2} if "T" in options else {}))
-        d, k, n_samples = S.shape[1], X.shape[1], epochs * _integer(options.get("T", len(X)), "T")
+        d, k, n_samples = S.shape[1], X.shape[1], epochs * options.get("T", len(X))
         default = f"{kind}-d{d}" if "T" in options else Path(options.get("mixtures", kind)).stem
         return cls(name or default, kind, tuple(options.items()), d, k, n_samples, digest, epochs, shuffle, seed)
 
@@ -217,11 +243,10 @@ class Network:
         return find_estimator(self.name)
 
     @classmethod
-    def read(
-        cls, name: Any, label: Any = None, published: Any = None, params: Any = None, grid: Any = None
-    ) -> "Network":
+    def read(cls, entry: Mapping[str, Any]) -> "Network":
         """Read an entry; fixed parameters are a grid of one value each. `Plan.from_dict` checks the values."""
-        params, grid = params or {}, grid or {}
+        _check_keys(entry, ("name",), ("label", "published", "params", "grid"))
+        name, params, grid = entry["name"], entry.get("params", {}), entry.get("grid", {})
         for key, table in {"params": params, "grid": grid}.items():
             _check(isinstance(table, Mapping), key, table, "give names of parameters and their values")
         choices = []
@@ -231,7 +256,8 @@ class Network:
             _check(key not in params or key not in grid, key, values, "it is in params and in grid: give it once")
             _check(isinstance(values, list | tuple) and values, f"grid.{key}", values, "give a list of values")
             choices.append([(key, _hashable(value)) for value in values])
-        return cls(name, label or find_estimator(name).__name__, published, tuple(product(*choices)))
+        label = entry.get("label") or find_estimator(name).__name__
+        return cls(name, label, entry.get("published"), tuple(product(*choices)))
 
 
 @dataclass(frozen=True)
@@ -275,7 +301,7 @@ class Case:
     def start(self) -> tuple[Any, Any]:
         """Return the transformer that all mixtures go through first, or None, and the estimator."""
         model = self.estimator()
-        if getattr(model, "whiten", None) != "offline":
+        if not isinstance(model, estimators.NonnegativePCA) or model.whiten != "offline":
             return None, model
         return estimators.NoncenteredWhitener(model.n_components, robust=True), model.set_params(whiten=False)
 
@@ -324,9 +350,7 @@ class Plan:
     @classmethod
     def from_dict(cls, body: Mapping[str, Any], folder: str | PathLike[str] = ".") -> "Plan":
         """Check what a TOML file would hold; paths in it are relative to `folder`."""
-        keys = ("data", "network", "seeds", "times", "dtype")
-        for key in body:
-            _check(key in keys, key, body[key], f"unknown key: choose from {', '.join(keys)}")
+        _check_keys(body, (), ("data", "network", "seeds", "times", "dtype"))
         seeds, times = _integers(body.get("seeds", 1), "seeds", 0), _integers(body.get("times", 1), "times", 1)
         seeds, dtype = tuple(range(seeds)) if isinstance(seeds, int) else seeds, body.get("dtype", "float64")
         _check(dtype in ("float64", "float32"), "dtype", dtype, "choose from float64, float32")

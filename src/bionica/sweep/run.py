@@ -130,7 +130,7 @@ def read_journal(path: Path) -> dict[str, Outcome]:
     """Return the outcomes by the keys of their cases; a line that is not whole is skipped."""
     outcomes = {}
     for line in path.read_bytes().splitlines() if path.is_file() else ():
-        with suppress(ValueError, TypeError):
+        with suppress(ValueError, TypeError, RecursionError):
             outcome = Outcome(**json.loads(line))
             outcomes[outcome.case] = outcome
     return outcomes
@@ -149,7 +149,9 @@ def _run_in_processes(cases: Sequence[Case], n_jobs: int) -> Generator[Outcome]:
     _compile_networks(cases)
     # joblib reuses workers whose arguments are equal: not those that loaded another version of a user's estimator.
     start = (os.getpid(), *sorted({source_digest(case.network.cls) for case in cases}), *sys.path)
-    return _run_by_joblib(cases, n_jobs, backend="loky", initializer=_start_worker, initargs=start)
+    # One thread also for libraries that a case loads, which `_BLAS` does not know.
+    form = {"backend": "loky", "inner_max_num_threads": 1, "initializer": _start_worker, "initargs": start}
+    return _run_by_joblib(cases, n_jobs, **form)
 
 
 def _run_on_cluster(cases: Sequence[Case], scheduler: str) -> Generator[Outcome]:
@@ -181,7 +183,7 @@ def _compile_networks(cases: Sequence[Case]) -> None:
     """Compile every network in this process, on a few samples: the workers load the machine code from the cache."""
     for case in {(case.network, case.dtype): case for case in cases if is_online(case.network.cls)}.values():
         d, T = case.data.d, 100 + 24 * case.data.d  # enough for a natural network to start
-        data = Data.read(Path(), kind="sparse_uniform", d=d, T=T)
+        data = Data.read(Path(), {"kind": "sparse_uniform", "d": d, "T": T})
         run_case(replace(case, data=data, times=(T,)))
 
 
@@ -310,6 +312,8 @@ class Sweep:
 
         if device not in ("auto", "cpu", "cuda"):
             raise ValueError(f"device={device!r} is unknown: choose from auto, cpu, cuda")
+        if n_jobs == 0:
+            raise ValueError("n_jobs=0: give a number of processes, or -1 for one per core")
         if scheduler is not None:
             return f"Dask at {scheduler}", partial(_run_on_cluster, scheduler=scheduler)
         workers = min(int(effective_n_jobs(n_jobs)), max(1, len(self.missing)))
