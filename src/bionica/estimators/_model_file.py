@@ -17,6 +17,7 @@ import json
 import os
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib.metadata import version
 from operator import attrgetter
 from pathlib import Path
@@ -223,6 +224,8 @@ def load(path: str | os.PathLike[str], **overrides: Any) -> Any:
     ------
     ModelFileError
         If the file is damaged or no bionica model, or if the overrides contradict what was learned.
+    ValueError
+        If an override is no parameter, or has a value that the parameter does not take.
 
     Examples
     --------
@@ -236,8 +239,20 @@ def load(path: str | os.PathLike[str], **overrides: Any) -> Any:
     >>> bool(np.array_equal(again.transform(X), network.transform(X)))
     True
     """
+    with _refusing(path, overrides):
+        header, arrays = read_model(path)
+        estimator = _unfitted(path, header, overrides)
+    estimator.set_params(**overrides)._validate_params()
+    with _refusing(path, overrides):
+        _fill(estimator, header, arrays)
+    return estimator
+
+
+@contextmanager
+def _refusing(path: Any, overrides: dict[str, Any]) -> Iterator[None]:
+    """Raise ModelFileError for whatever is wrong with a file."""
     try:
-        return _built_from(path, *read_model(path), overrides)
+        yield
     except (ModelFileError, FileNotFoundError, PermissionError, MemoryError):
         raise
     except Exception as error:
@@ -251,9 +266,10 @@ def load(path: str | os.PathLike[str], **overrides: Any) -> Any:
         ) from error
 
 
-def _built_from(path: Any, header: dict[str, Any], arrays: Mapping[str, Array], overrides: dict[str, Any]) -> Any:
-    """Return the estimator of a file; what is wrong with it raises any exception."""
-    parameters, cls = {**header["parameters"], **overrides}, CLASSES.get(str(header["class"]))
+def _unfitted(path: Any, header: dict[str, Any], overrides: dict[str, Any]) -> Any:
+    """Return an estimator with the parameters of a file, except those that are overridden; any exception if they are wrong."""
+    parameters = {name: value for name, value in header["parameters"].items() if name not in overrides}
+    cls = CLASSES.get(str(header["class"]))
     for name in (name for name, value in parameters.items() if value == _CALLABLE):
         raise ModelFileError(
             f"{name} was a function when {path} was saved, and a file holds no code: give it again, load(path, {name}=...)"
@@ -266,6 +282,11 @@ def _built_from(path: Any, header: dict[str, Any], arrays: Mapping[str, Array], 
         )
     estimator = cls(**parameters)
     estimator._validate_params()
+    return estimator
+
+
+def _fill(estimator: Any, header: dict[str, Any], arrays: Mapping[str, Array]) -> None:
+    """Give an estimator the arrays of a file; any exception if they do not agree with it."""
     estimator.n_features_in_ = k = header["n_features"]
     if type(k) is not int:
         raise ValueError(f"n_features is {str(k)[:40]!r}")
@@ -281,4 +302,3 @@ def _built_from(path: Any, header: dict[str, Any], arrays: Mapping[str, Array], 
     for name, kind in saved.items():
         vars(estimator)[name] = next(values) if isinstance(kind, str) else _built(kind.make, kind.parts, values)
     estimator._check_saved()
-    return estimator
