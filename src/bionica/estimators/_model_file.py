@@ -33,7 +33,7 @@ from ._input import Array
 #: The only classes that a file can name: every estimator that is imported, those of the user included.
 CLASSES: dict[str, Any] = {}
 
-FORMAT = 7
+FORMAT = 8
 _HEADER, _HEADER_BYTES = "header.json", 2**22  # parsed JSON takes up to 25 times the memory of its text
 _CALLABLE = {"callable": True}
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
@@ -174,7 +174,8 @@ def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, 
         arrays = {}
         for name in set(file.files) - {_HEADER}:
             try:
-                arrays[name] = file[name].astype(file[name].dtype.newbyteorder("="), copy=False)
+                array = file[name]
+                arrays[name] = array.astype(array.dtype.newbyteorder("="), copy=False)
             except Exception as error:
                 raise ValueError(f"array {name!r}: {error}") from error
     return header, arrays
