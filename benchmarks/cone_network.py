@@ -38,8 +38,9 @@ def mixtures(S, rng, noise=30.0):
 
 
 def score(S, Y, n=20_000):
-    """The mean SINR of the last n samples."""
-    return float(np.mean(sinr(S[-n:], Y[-n:], center=True, per_source=True)))
+    """The mean SINR of the last n samples, centred."""
+    S, Y = (A[-n:] - A[-n:].mean(axis=0) for A in (S, Y))
+    return float(np.mean(sinr(S, Y, per_source=True)))
 
 
 def median_and_worst(values):

@@ -125,7 +125,17 @@ def test_overrides_cannot_contradict_the_weights(path):
         with pytest.raises(ValueError, match=next(iter(wrong))) as caught:
             bionica.load(path, **wrong)
         assert caught.type is not ModelFileError
-    bionica.ConeNetwork(3, random_state=0).fit(mixtures(200, 3, 4)[1]).save(path)
+    X = mixtures(200, 3, 4)[1]
+    for model, override in (
+        (bionica.InterneuronNICA(3, n_interneurons=4, precondition=None, random_state=0), {"n_interneurons": 5}),
+        (bionica.NonnegativePCA(3, random_state=0), {"whiten": False}),
+        (bionica.NonnegativePCA(3, whiten="online", random_state=0), {"whiten": False}),
+        (bionica.NonnegativePCA(3, random_state=0), {"whiten": "online"}),
+    ):
+        model.fit(X).save(path)
+        with pytest.raises(ModelFileError, match="but the"):
+            bionica.load(path, **override)
+    bionica.ConeNetwork(3, random_state=0).fit(X).save(path)
     with pytest.raises(ModelFileError, match="another learning rule"):
         bionica.load(path, precondition="scale")
 

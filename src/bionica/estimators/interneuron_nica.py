@@ -111,7 +111,9 @@ class InterneuronNICA(SingleLayerNICA, weights="W_xy, W_yn, W_ny"):
     def _rule_params(self, state: Any, dtype: Any) -> Any:
         dynamics, guards, _, eps = self._common_params(dtype)
         average, horizon = bool(self.average), int(self.horizon or 0)
-        self._n_interneurons(state.fired.size)
+        m = self._n_interneurons(state.fired.size)
+        if len(getattr(state, "W_yn", range(m))) != m:
+            raise ValueError(f"n_interneurons={m}, but the weights have {len(state.W_yn)} interneurons: call fit")
         if self.precondition == "natural":
             return natural.Params(dynamics, guards, horizon, eps, average)
         if self.dynamics == "exact" and not getattr(state, "coupled", (True,))[0]:

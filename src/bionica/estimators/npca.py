@@ -79,3 +79,10 @@ class NonnegativePCA(WhiteningLayerNICA, weights="W, and W_xh, W_hg with whiten=
         else:
             layer = whitening_layer.Fixed(np.eye(k, dtype=dtype))
         return nonnegative_pca.init(layer, W, rng)
+
+    def _check_saved(self) -> None:
+        super()._check_saved()
+        F = getattr(self._state.layer, "F", None)  # None: the layer learns
+        suits = {"offline": True, "online": F is None, False: F is not None and np.array_equal(F, np.eye(*F.shape))}
+        if not suits[self.whiten]:
+            raise ValueError(f"whiten={self.whiten!r}, but the whitening {'learns' if F is None else 'is fixed'}")
