@@ -27,6 +27,16 @@ T = TypeVar("T")
 FLOATS = [np.float64, np.float32]
 
 
+def given_matrix(value: Any, name: str, shape: str) -> Array:
+    """Return a float64 copy of an array that is a parameter; ValueError that names it unless its numbers are finite."""
+    checks: dict[str, Any] = {"ensure_2d": False, "allow_nd": True, "ensure_min_samples": 0, "ensure_min_features": 0}
+    try:
+        return np.asarray(check_array(value, dtype=np.float64, order="C", copy=True, **checks))
+    except (TypeError, ValueError) as error:
+        reason = str(error).splitlines()[0].rstrip(".")
+        raise ValueError(f"{name} is no array of finite numbers ({reason}): give one of shape {shape}") from error
+
+
 class DivergenceError(ArithmeticError):
     """A network whose outputs or weights left the range of its numbers.
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils import check_array, check_random_state
+from sklearn.utils import check_random_state
 
 from .._compat.sklearn import AUTO, COUNT, NONNEGATIVE, POSITIVE, SHARE, WINDOW, Interval, Options, StrOptions
 from ..engines import blocks
@@ -27,7 +27,7 @@ from ..offline.source_count import Count, count_sources
 from ..offline.whitening import largest, leading, linear_map, one_blas_thread
 from ._base import Online, rank_of
 from ._findings import conclude, finding
-from ._input import Array, DivergenceError, collected, validated_rows
+from ._input import Array, DivergenceError, collected, given_matrix, validated_rows
 
 #: The number of sources of each of the paper's problems.
 SOURCES = {"d3": 3, "d10": 10, "images": 3}
@@ -362,8 +362,7 @@ class NeuralNICA(OnlineNICA):
         for name, value in self.init.items() if isinstance(self.init, dict) else ():
             if name not in shapes:
                 raise ValueError(f"init has no weights {name!r} to set; {type(self).__name__} has {sorted(shapes)}")
-            checks: dict[str, Any] = {"ensure_2d": False, "allow_nd": True, "input_name": f"init[{name!r}]"}
-            W = check_array(value, dtype=np.float64, order="C", copy=True, **checks)
+            W = given_matrix(value, f"init[{name!r}]", str(shapes[name]))
             if W.shape != shapes[name]:
                 raise ValueError(f"init[{name!r}] has shape {W.shape}; for these mixtures it must be {shapes[name]}")
             if name == positive_definite and not (np.allclose(W, W.T) and np.linalg.eigvalsh(W)[0] > 0):
