@@ -319,7 +319,7 @@ def test_known_spectra_are_kept_and_come_first(tmp_path):
     cone.save(tmp_path / "model.bionica")
     for same in ({}, {"known_mixing": A[1:2].T}):
         np.testing.assert_array_equal(bionica.load(tmp_path / "model.bionica", **same).mixing_, cone.mixing_)
-    bad = {"reshape": A[1], "transpose": A[1:2], "zero": 0 * A[:1].T}
+    bad = {"reshape": A[1], "transpose": A[1:2], "zero": 0 * A[:1].T, "NaN.*give": np.nan * A[:1].T, "of X": np.eye(7)}
     bad |= {"dependent": A[[1, 1]].T, "more than": np.eye(121)[:, :4]}
     for message, known in bad.items():
         with pytest.raises(ValueError, match=message):

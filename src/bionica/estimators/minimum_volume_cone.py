@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.utils import check_array, check_random_state
+from sklearn.utils import check_random_state
 
 from .._compat.sklearn import AUTO, COUNT, NONNEGATIVE, WINDOW, Interval, StrOptions
 from ..networks.rule import finite, shapes
@@ -18,7 +18,7 @@ from ..offline.source_count import Count, count_sources
 from ..offline.whitening import one_blas_thread
 from ._base import Online
 from ._findings import conclude
-from ._input import DaskRows, DivergenceError, cell, collected, validated_rows
+from ._input import DaskRows, DivergenceError, cell, collected, given_matrix, validated_rows
 from ._model_file import Record
 
 Array = npt.NDArray[Any]
@@ -180,13 +180,14 @@ class MinimumVolumeCone(Online):
         self._state = state
 
     def _settings(self, k: int) -> Settings:
-        known = np.empty((k, 0))
+        known, shape = np.empty((k, 0)), f"(n_features={k}, n_known)"
         if self.known_mixing is not None:
-            known = check_array(self.known_mixing, dtype=np.float64, ensure_2d=False, input_name="known_mixing")
+            known = given_matrix(self.known_mixing, "known_mixing", shape)
         if known.ndim != 2 or len(known) != k:
+            remedy = "transpose it" if known.ndim == 2 else "reshape(-1, 1) a single spectrum"
             raise ValueError(
-                f"known_mixing has shape {known.shape}; it must be (n_features={k}, n_known): transpose it, or reshape(-1, 1) a "
-                "single spectrum"
+                f"known_mixing has shape {known.shape}; it must be {shape}"
+                f"{': ' + remedy if k in known.shape else ', for the mixtures of X'}"
             )
         directions = known / np.maximum(np.linalg.norm(known, axis=0), 1e-300)
         if known.size and np.linalg.matrix_rank(directions) < known.shape[1]:
