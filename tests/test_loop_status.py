@@ -90,6 +90,7 @@ def test_divergence_names_its_sample(cls, row):
     with pytest.raises(bionica.DivergenceError) as caught:
         cls(3, random_state=0).partial_fit(X)
     assert caught.value.sample == row
+    assert "now None" not in str(caught.value)
 
 
 @pytest.mark.parametrize("wide", [False, True])

@@ -7,7 +7,7 @@ A subclass says how its state starts (`_initial_state`), which parameters its ru
 from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import field
-from numbers import Integral
+from numbers import Integral, Real
 from operator import attrgetter
 from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
@@ -294,10 +294,12 @@ class OnlineNICA(Online):
 
     def _divergence(self, sample: int, block: Array, learning: bool) -> DivergenceError:
         remedies = []
+        values = {name: getattr(self, name, None) for name in ("gamma", "eta0")}
+        lower = {name: f"lower {name}" + (f" (now {x})" if isinstance(x, Real) else "") for name, x in values.items()}
         if getattr(self, "dynamics", "exact") == "gradient":
-            remedies.append(f"lower gamma (now {self.gamma}) or use dynamics='exact'")
+            remedies.append(lower["gamma"] + " or use dynamics='exact'")
         if learning and hasattr(self, "eta0"):
-            remedies.append(f"lower eta0 (now {self.eta0})")
+            remedies.append(lower["eta0"])
         if learning and self._own_guards and self.guards is not True:
             remedies.append(f"turn on guards={self._own_guards!r} (now {self.guards!r})")
         return DivergenceError.overflow(type(self).__name__, sample, block, *remedies)
