@@ -50,10 +50,15 @@ def line_by_line(network, X, rates):
     return np.array(Y), W
 
 
+class Noted(MyNetwork):
+    def _rates(self, state, n):
+        return np.asfortranarray(np.repeat(super()._rates(state, n), 2, axis=1))
+
+
 @pytest.mark.interpreted
 def test_it_learns_as_its_line_by_line_version():
     _, X = mixtures(400, 3, 4)
-    network = MyNetwork(3, random_state=0)
+    network = Noted(3, random_state=0)
     Y, W = line_by_line(network, X, 0.01 / (1 + 1e-3 * np.arange(400)))
     np.testing.assert_allclose(network.partial_fit_transform(X), Y, rtol=1e-10, atol=1e-12)
     np.testing.assert_allclose(network.components_, W, rtol=1e-10, atol=1e-12)
@@ -271,5 +276,9 @@ def test_strided_mixtures_are_learned_as_their_copy_is(wide, monkeypatch):
     for bad in (X.astype(np.float32), X[0]):
         with pytest.raises(ValueError, match="needs 2 of float64"):
             loop.run(state, network._rule_params(state, X.dtype), bad, rates[:0], np.empty((200, 3)))
+    Y = np.empty((200, 3))
+    for arrays in ((X, rates, Y), (X[:, :3], rates[:0], Y), (X, rates[:0], Y[:5])):
+        with pytest.raises(ValueError, match=r"needs \(200, 4\)"):
+            loop.run(state, network._rule_params(state, X.dtype), *arrays)
     with pytest.raises(ValueError, match="C order"):
         loop.run(state, network._rule_params(state, X.dtype), X, rates[:0], np.empty((3, 200)).T)

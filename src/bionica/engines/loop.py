@@ -25,7 +25,7 @@ import numpy as np
 from .. import networks  # noqa: F401  (the rules register themselves)
 from .._compat.numba import COMPILING, compile_entry
 from ..networks.guards import EVERY
-from ..networks.rule import Rule, hot, in_buffers, precision, rule_of
+from ..networks.rule import Rule, hot, in_buffers, n_inputs, precision, rule_of
 from . import blocks
 
 __all__ = ["Diverged", "Runner", "digest", "gain", "largest_output", "run", "scaled"]
@@ -118,6 +118,12 @@ def run(state: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarray
         for name, array, expected in (("X", X, dtype), ("rates", rates, np.dtype(np.float64)), ("Y", Y, dtype)):
             if array.ndim != 2 or array.dtype != expected:
                 raise ValueError(f"{name} has {array.ndim} axes of {array.dtype}; this network needs 2 of {expected}")
+        n, k, d = len(X), n_inputs(state), state.fired.size
+        if X.shape[1] != k or len(rates) not in (0, n) or len(Y) not in (0, n) or Y.shape[1] != d:
+            raise ValueError(
+                f"X, rates and Y have the shapes {X.shape}, {rates.shape} and {Y.shape}; this network needs ({n}, {k}), "
+                f"({n} or 0, number of rates) and ({n} or 0, {d})"
+            )
         if not Y.flags.c_contiguous:
             raise ValueError("Y is written in place: allocate it in C order, for example with np.empty")
         rates = np.ascontiguousarray(rates)

@@ -205,7 +205,7 @@ class OnlineNICA(Online):
         t, (first, rates) = int(runner.state.t[0]), runner.rates
         if not first <= t <= t + n <= first + len(rates):
             ahead = n if n > 1 or callable(getattr(self, "eta0", None)) else _RATES_AHEAD
-            first, rates = runner.rates = t, self._rates(runner.state, ahead)
+            first, rates = runner.rates = t, np.ascontiguousarray(self._rates(runner.state, ahead), dtype=np.float64)
         return rates[t - first : t - first + n]
 
     def _params_of(self, state: Any) -> Any:

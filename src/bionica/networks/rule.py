@@ -239,6 +239,12 @@ def precision(state: Any) -> np.dtype[Any]:
     return to_arrays(state)[name].dtype
 
 
+def n_inputs(state: Any) -> int:
+    """The number of mixtures of a network."""
+    name, shape = next((name, spec) for name, spec in rule_of(state).shapes.items() if "k" in spec.partition(":")[0])
+    return int(to_arrays(state)[name].shape[shape.index("k")])
+
+
 def map_arrays(function: Callable[[np.ndarray], np.ndarray], state: Any) -> Any:
     """Return a state with `function` applied to every array, in order."""
     return type(state)(*(function(a) if isinstance(a, np.ndarray) else map_arrays(function, a) for a in state))
