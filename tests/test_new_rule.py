@@ -51,6 +51,8 @@ def line_by_line(network, X, rates):
 
 
 class Noted(MyNetwork):
+    note: str  # a plain annotation is no parameter
+
     def _rates(self, state, n):
         return np.asfortranarray(np.repeat(super()._rates(state, n), 2, axis=1))
 

@@ -69,11 +69,13 @@ class Estimator(
 
     def __init_subclass__(cls, weights: str = "", **options: Any) -> None:
         super().__init_subclass__(**options)
-        hints = inspect.get_annotations(cls)
+        every = inspect.get_annotations(cls)
+        hints = {name: hint for name, hint in every.items() if name in vars(cls)}  # without a value it is no parameter
         own = {name: hint for name, hint in hints.items() if hasattr(hint, "__metadata__")}
         cls._parameter_constraints = cls._parameter_constraints | {name: list(own[name].__metadata__) for name in own}
         cls.__annotations__ = hints | {name: hint.__origin__ for name, hint in own.items()}  # for a readable signature
         dataclass(eq=False, repr=False, kw_only=True)(cls)
+        cls.__annotations__ = every | cls.__annotations__
         cls.__doc__ = complete(cls, weights)
         CLASSES[cls.__name__] = cls
 
