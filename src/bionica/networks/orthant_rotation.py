@@ -253,13 +253,13 @@ def gather(state, work, g, m):
 def attend(state: State, params: Params) -> None:
     """What the whitening asks for (`tend`), a flip, the power step of F."""
     white, F, V, P = state.white, state.F, state.V, state.P
-    was_due = white.age[0] >= white.due[0]
+    was_due, negative = white.age[0] >= white.due[0], (V @ white.v_bar).sum() < 0
     if tend(state, V, params):
         for a in (state.turned, state.outside, state.u_bar, state.x_bar, P):
             a[:] = 0
         V[:] = state.V_mean[:] = np.eye(len(V))
         return
-    if was_due and (V @ white.v_bar).sum() < 0:  # no turn leads out of the negative orthant
+    if was_due and negative:  # no turn leads out of the negative orthant
         V *= -1
         state.V_mean[:] = V
     if was_due and params.projects and white.prior[0] == 0:
