@@ -335,7 +335,7 @@ class RunningWhitening:
         """Whether to learn from x; the first nonzero sample sets the scale."""
         self.run = self.run + 1 if np.array_equal(x, self.last) else 0
         self.last = x
-        if self.run > 100:
+        if self.run > 30:
             return False
         if self.power == 0:
             if v @ v > 0:

@@ -215,8 +215,10 @@ def test_outliers_leave_no_trace(Stream, where, factor):
 @pytest.mark.parametrize("horizon", [None, HORIZON])
 @pytest.mark.parametrize("value", ["zeros", "last"])
 def test_a_stuck_sensor_changes_nothing(Stream, value, horizon, dtype):
-    """Whether 200 or 20,000 times: from some repetition on, every weight stays as it is to the last bit."""
-    X = square()[1].astype(dtype)
+    """Whether 200 or 20,000 times: from some repetition on, every weight stays as it is to the last bit, and is a good one."""
+    _, X, A = square()
+    X = X.astype(dtype)
+    clean = Stream(D, horizon=horizon, random_state=0).partial_fit(X[:BEFORE])
     stuck = np.tile(np.zeros_like(X[0]) if value == "zeros" else X[BEFORE - 1], (200, 1))
     short, long = (Stream(D, horizon=horizon, random_state=0).partial_fit(X[:BEFORE]).partial_fit(stuck) for _ in "ab")
     for _ in range(100):
@@ -224,6 +226,8 @@ def test_a_stuck_sensor_changes_nothing(Stream, value, horizon, dtype):
     for name, array in to_arrays(short._state).items():
         if name.startswith(("W_", "white.K", "white.v_bar")):  # others are recomputed from these
             assert_array_equal(array, to_arrays(long._state)[name], err_msg=name)
+    assert error(long, A) < 3 * error(clean, A)
+    assert error(long.partial_fit(X[BEFORE:]), A) < 2 * error(clean.partial_fit(X[BEFORE:]), A)
 
 
 @every_stream
