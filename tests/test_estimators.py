@@ -290,6 +290,8 @@ def test_difference_of_the_interneuron_weights_decays():
     assert np.abs(first).max() > 0.05
     network.partial_fit(X[1:])
     np.testing.assert_allclose(network.W_ny_ - network.W_yn_.T, first * (1 - 0.02) ** 299, rtol=1e-9, atol=1e-14)
+    with pytest.warns(UserWarning, match="raise settle_steps, raise settle_tol=1e-10 or use decoupled=False"):
+        network.set_params(settle_steps=1).partial_fit(X)
 
 
 TABLE = {

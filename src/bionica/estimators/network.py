@@ -280,9 +280,11 @@ class OnlineNICA(Online):
         if (state := self._state) is None:
             return problems
         if state.repairs[UNSETTLED]:
+            change_gamma = f"change gamma={self.gamma}, " if self.dynamics == "gradient" else ""
+            solver = "dynamics='exact'" if getattr(state, "coupled", (True,))[0] else "decoupled=False"
             problems.add(
                 f"samples did not settle in settle_steps={self.settle_steps} steps of the neural dynamics (repairs_ counts them): "
-                f"raise settle_steps, change gamma={self.gamma}, raise settle_tol={self.settle_tol} or use dynamics='exact'"
+                f"raise settle_steps, {change_gamma}raise settle_tol={self.settle_tol} or use {solver}"
             )
         if hasattr(state, "white") and state.white.changed[0]:
             problems.add(

@@ -48,7 +48,7 @@ class State(NamedTuple):
     W_xy: np.ndarray
     W_yn: np.ndarray
     W_ny: np.ndarray
-    M: np.ndarray  # W_ny W_yn
+    M: np.ndarray  # W_ny W_yn; if they are not coupled only after each refresh, because nothing reads it
     H: np.ndarray  # the inverse of M
     x_bar: np.ndarray
     y_bar: np.ndarray
