@@ -223,12 +223,17 @@ class MinimumVolumeCone(Online):
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         return begin(sound, d, self.noise, settings, seed)._replace(n=len(X))
 
-    def _weight(self, i: int) -> Array:
+    @property
+    def components_(self) -> Array:
+        """W, with sources max(W x, 0), (n_components, n_features)."""
         self._started()
-        return self._weights[i]
+        return self._weights[0]
 
-    components_ = property(lambda self: self._weight(0), doc="W, with sources max(W x, 0), (n_components, n_features).")
-    mixing_ = property(lambda self: self._weight(1), doc="A, (n_features, n_components); W A is the identity.")
+    @property
+    def mixing_(self) -> Array:
+        """A, (n_features, n_components); W A is the identity."""
+        self._started()
+        return self._weights[1]
 
     @property
     def _n_features_out(self) -> int:
