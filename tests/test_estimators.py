@@ -214,14 +214,8 @@ def weights_of(network):
 def test_bad_initial_weights(Network):
     _, X = mixtures(20, 3)
     for name in weights_of(Network().fit(X)):
-        wrong = [
-            (np.eye(2), "shape"),
-            (np.full((3, 3), np.nan), "NaN.*shape"),
-            ("abc", "shape"),
-            ([[1], [1, 2]], "shape"),
-        ]
-        for W, message in [*wrong, (1.0, "shape"), ([], "shape")]:
-            with pytest.raises(ValueError, match=rf"init\['{name}'\].*{message}"):
+        for W in (np.eye(2), np.full((3, 3), np.nan), "abc", [[1], [1, 2]], 1.0, []):
+            with pytest.raises(ValueError, match=rf"^init\['{name}'\].*shape.*3, 3"):
                 online(Network, init={name: W}).fit(X)
         if name in ("W_zz", "W_yy") and Network._published:
             for W in (-np.eye(3), np.triu(np.ones((3, 3)))):

@@ -216,13 +216,11 @@ def test_outliers_leave_no_trace(Stream, where, factor):
 @pytest.mark.parametrize("value", ["zeros", "last"])
 def test_a_stuck_sensor_changes_nothing(Stream, value, horizon, dtype):
     """Whether 200 or 20,000 times: from some repetition on, every weight stays as it is to the last bit, and is a good one."""
-    _, X, A = square()
-    X = X.astype(dtype)
+    X, A = square()[1].astype(dtype), square()[2]
     clean = Stream(D, horizon=horizon, random_state=0).partial_fit(X[:BEFORE])
     stuck = np.tile(np.zeros_like(X[0]) if value == "zeros" else X[BEFORE - 1], (200, 1))
     short, long = (Stream(D, horizon=horizon, random_state=0).partial_fit(X[:BEFORE]).partial_fit(stuck) for _ in "ab")
-    for _ in range(100):
-        long.partial_fit(stuck)
+    long.partial_fit(np.tile(stuck, (100, 1)))
     for name, array in to_arrays(short._state).items():
         if name.startswith(("W_", "white.K", "white.v_bar")):  # others are recomputed from these
             assert_array_equal(array, to_arrays(long._state)[name], err_msg=name)

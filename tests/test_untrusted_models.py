@@ -115,29 +115,20 @@ def test_parameters_agree_with_the_weights_and_with_what_a_machine_can_do(path, 
 
 
 def test_overrides_cannot_contradict_the_weights(path):
-    network = bionica.InterneuronNICA(3, random_state=0).fit(mixtures(100, 3, 4)[1])
-    network.save(path)
-    for override in ({"n_components": 2}, {"n_interneurons": 2}, {"precondition": None}):
-        with pytest.raises(ModelFileError):
-            bionica.load(path, **override)
-    assert bionica.load(path, n_components=3, horizon=50, average=False).horizon == 50
-    for wrong in ({"settle_steps": 10**15}, {"foo": 1}, {"dynamics": "nope"}):  # the file is good
-        with pytest.raises(ValueError, match=next(iter(wrong))) as caught:
-            bionica.load(path, **wrong)
-        assert caught.type is not ModelFileError
-    X = mixtures(200, 3, 4)[1]
-    for model, override in (
-        (bionica.InterneuronNICA(3, n_interneurons=4, precondition=None, random_state=0), {"n_interneurons": 5}),
-        (bionica.NonnegativePCA(3, random_state=0), {"whiten": False}),
-        (bionica.NonnegativePCA(3, whiten="online", random_state=0), {"whiten": False}),
-        (bionica.NonnegativePCA(3, random_state=0), {"whiten": "online"}),
+    for model, overrides in (
+        (bionica.InterneuronNICA(3, n_interneurons=4, precondition=None), ({"n_interneurons": 5},)),
+        (bionica.NonnegativePCA(3), ({"whiten": False}, {"whiten": "online"})),
+        (bionica.ConeNetwork(3), ({"precondition": "scale"},)),
+        (bionica.InterneuronNICA(3), ({"n_components": 2}, {"n_interneurons": 2}, {"precondition": None})),
     ):
-        model.fit(X).save(path)
-        with pytest.raises(ModelFileError, match="but the"):
-            bionica.load(path, **override)
-    bionica.ConeNetwork(3, random_state=0).fit(X).save(path)
-    with pytest.raises(ModelFileError, match="another learning rule"):
-        bionica.load(path, precondition="scale")
+        model.set_params(random_state=0).fit(mixtures(200, 3, 4)[1]).save(path)
+        for override in overrides:
+            with pytest.raises(ModelFileError, match=r"but the|is fewer than|another learning rule"):
+                bionica.load(path, **override)
+    assert bionica.load(path, n_components=3, horizon=50, average=False).horizon == 50
+    for name, value in {"settle_steps": 10**15, "foo": 1, "dynamics": "nope"}.items():  # the file is good
+        with pytest.raises(ValueError, match=f"^(?!{path}).*{name}"):
+            bionica.load(path, **{name: value})
 
 
 @pytest.mark.filterwarnings("ignore")

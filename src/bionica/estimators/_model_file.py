@@ -257,10 +257,8 @@ def _refusing(path: Any, overrides: dict[str, Any]) -> Iterator[None]:
     except (ModelFileError, FileNotFoundError, PermissionError, MemoryError):
         raise
     except Exception as error:
-        given, reason = (
-            "".join(f" with {name}={value!r}" for name, value in overrides.items()),
-            str(error) or repr(error),
-        )
+        given = "".join(f" with {name}={value!r}" for name, value in overrides.items())
+        reason = str(error) or repr(error)
         raise ModelFileError(
             f"{path} is not a complete bionica model{given} ({reason[:500]}): use another copy of it, or fit the model again and "
             f"save it{', or omit what you changed' if overrides else ''}"

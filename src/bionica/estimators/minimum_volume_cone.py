@@ -251,14 +251,8 @@ class MinimumVolumeCone(Online):
             k, q, channels, samples = self.n_features_in_, state.fit.components.shape[1], state.channels, state.samples
             if channels.subspace.shape[1] != q * channels.projected or not (channels.projected or q == k):
                 raise ValueError(f"the stream has {q} channels, and there are {k} mixtures")
-            positive = (
-                channels.scale,
-                channels.rounding,
-                channels.mean_total,
-                state.raw.weight,
-                state.weighted.weight,
-                state.rate,
-            )
+            weights = state.raw.weight, state.weighted.weight, state.rate
+            positive = (channels.scale, channels.rounding, channels.mean_total, *weights)
             if min(positive) < np.finfo(np.float64).tiny or not state.limit >= 0:
                 raise ValueError("scales, weights, rates and limits are positive")
             if (samples.number != np.floor(np.abs(samples.number))).any():

@@ -18,8 +18,8 @@ C is not stored. An error of K C K' = I shrinks by 1 - w with every sample.
 tau follows the tails of the data, so that large samples of sparse sources keep their weight. g falls faster than 1/q: with
 g = tau/q one outlier in 1000 cost a factor of 20 to 200. A sample that equals the PATIENCE samples before it is omitted: a sensor
 that repeats itself for a thousand horizons would make C vanish. Directly after it, with a horizon of 1000 samples, errors are up to
-2.3 times those before it (100 repetitions: 5.5). Sources that are exactly zero in 99 % of the samples: 41 dB (100: 29 dB).
-Sources that are on and exactly off for 50 samples, 85 % of all samples zero: 21 dB (100: 29 dB), because zeros are omitted.
+2.3 times those before it (100 repetitions: 5.5). If 99 % of the samples are exactly zero, SINR is 41 dB (100: 29 dB); if sources
+are off for 50 samples at a time, 21 dB (100: 29 dB), because many zeros are omitted.
 
 *Start.* The first nonzero sample sets the scale and nothing else (it may be an outlier): K = Q / sqrt(power), Q orthonormal,
 counted as d + 6 samples with the covariance power I. What is left of them is removed as samples come, C <- C - share I, by rank-1
