@@ -55,10 +55,8 @@ def compare(Network, X, init, *, dynamics="exact", guards=(), window=None, m=Non
     )  # fmt: skip
     Y = estimator.partial_fit_transform(X)
     seed = Network(d, **own).partial_fit(X[:1])._state.rng
-    gradient = None if dynamics == "exact" and "W_ny" not in init else GRADIENT
-    Y_naive, weights, repairs = run(
-        X, full, rates, guards=guards, seed=seed, window=window, gradient=gradient, **options
-    )
+    options["gradient"] = None if dynamics == "exact" and "W_ny" not in init else GRADIENT
+    Y_naive, weights, repairs = run(X, full, rates, guards=guards, seed=seed, window=window, **options)
     np.testing.assert_allclose(Y, Y_naive, rtol=RTOL, atol=RTOL * max(Y_naive.max(), 1))
     learned = to_arrays(estimator._state)
     for weight, W in weights.items():
@@ -185,10 +183,9 @@ def both_natural(Single, shape, X, horizon, guards):
     Y = ours.partial_fit_transform(X)
     np.testing.assert_allclose(Y, [rule.step(x, eta) for x, eta in zip(X, rates, strict=True)], rtol=1e-8, atol=1e-8)
     weights = {"W": rule.W, "M": rule.M, "W_mean": rule.W_mean, "M_mean": rule.M_mean}
+    learned = to_arrays(ours._state)
     for name, A in (weights | {"white.K": white.K, "white.v_bar": white.v_bar}).items():
-        np.testing.assert_allclose(
-            to_arrays(ours._state)[name], A, rtol=1e-8, atol=1e-8 * np.abs(A).max(), err_msg=name
-        )
+        np.testing.assert_allclose(learned[name], A, rtol=1e-8, atol=1e-8 * np.abs(A).max(), err_msg=name)
     assert ours._state.turned[0] == pytest.approx(white.turned)
     assert ours.repairs_["restart"] == white.restarts
     assert ours.repairs_["silent"] == rule.flipped

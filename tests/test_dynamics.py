@@ -221,9 +221,8 @@ def test_separate_weights_that_have_met_go_on_as_they_were(eta0):
     published = {"precondition": None, "average": False, "init": "random", "eta0": eta0, "decay": 1e-3}
     whole, cut = (bionica.InterneuronNICA(3, decoupled=True, random_state=0, **published) for _ in range(2))
     Y = whole.partial_fit_transform(X)
-    np.testing.assert_array_equal(
-        np.vstack([cut.partial_fit_transform(X[i : i + 250]) for i in range(0, 4000, 250)]), Y
-    )
+    parts = [cut.partial_fit_transform(X[i : i + 250]) for i in range(0, 4000, 250)]
+    np.testing.assert_array_equal(np.vstack(parts), Y)
 
 
 def test_coupled_weights_stay_coupled_whatever_is_set_later():

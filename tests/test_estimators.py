@@ -233,10 +233,8 @@ def test_inputs_and_initial_weights_are_neither_changed_nor_kept(Neural):
     network.transform(X)
     assert np.array_equal(X, original)
     assert all(np.array_equal(init[name], kept[name]) for name in kept)
-    memory = list(to_arrays(network._state).values())
-    given = [X, *init.values(), network.components_, network.mixing_]
-    given += [getattr(network, name) for name in dir(network) if name.startswith("W_") and name.endswith("_")]
-    assert not any(np.shares_memory(a, b) for a in memory for b in given)
+    given = [X, *init.values(), network.components_, network.mixing_, *weights_of(network).values()]
+    assert not any(np.shares_memory(a, b) for a in to_arrays(network._state).values() for b in given)
     copy = clone(network)
     assert not hasattr(copy, "n_samples_seen_")
     before = pickle.dumps(network)
