@@ -9,7 +9,7 @@ from .._compat.sklearn import AUTO
 _PARAMETERS = """\
 n_components : int, "auto" or None, default=None
     Number of sources d. None: the rank of the X of `fit`; for a network in a stream, the number of mixtures. "auto": as many as
-    two halves of the (first) samples agree on, at most 12 (`count_`); not for networks with a whitening layer.
+    two halves of the (first) samples agree on (`count_`); not for networks with a whitening layer.
 eta0, decay, power : float, default={eta0}, {decay}, 1.0
     The learning rate at sample t (from 0) is ``eta0 / (1 + decay * t) ** power``, as in the paper. If `eta0` is a function of t,
     it is the whole schedule.
