@@ -33,8 +33,6 @@ FIRST = 1000  # samples of a pipe in which the method is chosen and sources are 
 SAVE_EVERY = 30.0  # seconds between saves of the network of a pipe
 _NAMED = 8  # sources whose uncertainty is printed: the least sure ones
 
-#: Suffixes of inputs whose sources are written in another format by default.
-_WRITTEN_AS = {".jpg": ".png", ".jpeg": ".png", ".mat": ".csv", ".xlsx": ".csv"}
 #: What to do about a finding, where the command says it otherwise than `estimators._findings.REMEDIES`.
 _REMEDIES = {
     "natural": "choose --method streaming", "transpose": "pass --axis 1", "cone": "give --method cone if sources are correlated",
@@ -151,7 +149,8 @@ class Separation:
         self.started = time.monotonic()
         first = Path(o.inputs[0])
         stem = "sources" if len(o.inputs) > 1 else f"{first.stem}-sources"
-        default = first.with_name(stem + _WRITTEN_AS.get(first.suffix.lower(), first.suffix))
+        suffix = ".png" if first.suffix.lower() in (".jpg", ".jpeg") else first.suffix  # no loss
+        default = first.with_name(stem + (suffix if suffix.lower() in (*io.WRITTEN, *io.IMAGES) else ".csv"))
         self.path = None if o.to_stdout else Path(o.output or default)
         self._check_files()
         self.network: Any = None

@@ -173,7 +173,7 @@ def _better(tried: dict[str, Diagnosis]) -> tuple[str, str]:
     if batch.ok != cone.ok:
         better, worse = ("batch", "cone") if batch.ok else ("cone", "batch")
         statement = tried[worse].findings[0].text().partition(". ")[0].rpartition(": ")[2]  # without names of outputs
-        return better, f"no problem was found; {METHODS[worse].__name__}: {statement}"
+        return better, f"no problem was found (in {METHODS[worse].__name__}, which was tried too: {statement})"
     mine, its = (1.0 if d.uncertainty_ is None else float(d.uncertainty_.share.max()) for d in (batch, cone))
     if cone.band_ is None and mine < _CLEARLY * its:
         return "batch", "halves of the samples agree better on it than on MinimumVolumeCone"

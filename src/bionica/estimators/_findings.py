@@ -39,7 +39,7 @@ CHECKS = {
     # Share of the variance of an output that is noise, or error of the fit as halves of the samples show.
     "uncertain": Check(0.04, "{sources}: large estimated error ({cause})", ("more samples",)),
     # Energy of the leading direction of the residual, above that of the others and over that of the weakest source.
-    "directions": Check(0.04, "X has a signal beyond {d} sources ({value:.0%} of the weakest one)", ("count",)),
+    "directions": Check(0.04, "X has a signal beyond {d} sources ({value:.2g} times the weakest one)", ("count",)),
     # Largest ratio of successive singular values of the residual: real sets 1 to 4; too few sources (kinetics, HPLC-DAD) 9 to 18.
     "structure": Check(6, "what {d} sources do not explain is not noise: it has a few strong directions", ("count",)),
     # Share of the variance of an output that others make by being subtracted from it.
@@ -64,7 +64,7 @@ REMEDIES = {
     "rescale": "rescale the mixtures",
     "more samples": "bring more samples",
     "transpose": "pass X.T",
-    "same scale": "pass X in the unit of the fit",
+    "same scale": "pass X in the unit of the fit, or learn from more samples",
     "count": "check the number of sources",
     "average": "average repeated measurements of each sample",
     "cone": "use MinimumVolumeCone if sources are correlated",

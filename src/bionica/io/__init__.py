@@ -11,10 +11,10 @@ from .files import OutputError, Target, check_folder, check_targets, is_disk_ful
 from .images import IMAGES, open_images
 from .reader import Columns, InputError, Reader, RowSample, explain_errors, import_optional, wavelengths_in
 from .text import TEXT, TextReader, open_xlsx, read_lines
-from .write import TextWriter, check_format, open_writer, output_files
+from .write import WRITTEN, TextWriter, check_format, open_writer, output_files
 
 __all__ = [
-    "IMAGES",
+    "IMAGES", "WRITTEN",
     "Columns", "InputError", "OutputError", "Reader", "RowSample", "Target", "TextWriter",
     "check_folder", "check_format", "check_inputs", "check_targets", "import_optional", "is_disk_full",
     "open_pipe", "open_reader", "open_writer", "output_files", "wavelengths_in", "write_atomically", "write_own",

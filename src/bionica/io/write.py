@@ -21,6 +21,8 @@ from .reader import Array, import_optional
 from .text import TEXT
 
 _ARRAYS = (".npy", ".npz", ".h5", ".hdf5", ".zarr")
+#: Suffixes of the files that can be written for any mixtures; images for images too.
+WRITTEN = (*TEXT, ".parquet", *_ARRAYS)
 _DECIMAL_POINT = re.compile(r"[-+]?\d*\.\d+([eE][-+]?\d+)?")
 
 
@@ -83,7 +85,7 @@ def _save_images(paths: Sequence[Path], rows: Array, shape: tuple[int, ...]) -> 
 
 def check_format(path: Path, option: str = "-o", *, images: bool = False) -> None:
     """Raise if the suffix of this name is no format to write; `images` says that the mixtures are images."""
-    known = (*TEXT, ".parquet", *_ARRAYS, *(IMAGES if images else ()))
+    known = (*WRITTEN, *(IMAGES if images else ()))
     if path.suffix.lower() not in known:
         what = ", but the input is not an image" if path.suffix.lower() in IMAGES else ""
         what = " is a folder" if path.is_dir() else what
