@@ -57,6 +57,7 @@ from .objective import Wall
 Array = npt.NDArray[Any]
 
 WIDE = 1000  # channels; with more, <x x'> is not formed
+_SAME_UNITS = 100.0  # channels whose sizes differ by more are scaled to unit size first
 _MISFIT = 2.0  # over its expectation; 1.0 to 1.2 if the noise of channels is independent, 9 to 46 for interfering notes
 LEAST_SHARE = 1e-3  # floor of what is divided by, over what is typical: noise variances, counts, forces
 
@@ -190,7 +191,7 @@ def coordinates(second_moment: Array, d: int, n: float, channels: Channels, spec
     size = np.sqrt(np.diag(second_moment))
     size[size == 0] = 1.0
     # Few mixtures may have different units. Many channels have one, and small ones would distract if they were scaled up.
-    units = size if (q - d) ** 2 < q + d else np.ones(q)
+    units = size if (q - d) ** 2 < q + d and size.max() > _SAME_UNITS * size.min() else np.ones(q)
     second_moment = second_moment / units / units[:, None]
     variances, known = (channels.noise / units) ** 2, q > d or not channels.estimate
     if channels.estimate and known:
