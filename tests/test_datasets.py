@@ -177,6 +177,7 @@ def test_a_folder_of_image_files(tmp_path, pictures):
     assert_grounded(S)
     common = np.column_stack([pictures[1][:, 2:12].ravel(), pictures[0][1:11].ravel()])  # 10 by 10
     assert affine(S, common)
+    np.testing.assert_array_equal(natural_images(tmp_path, names=["b", "a"]), S[:, ::-1])
     assert natural_images(tmp_path / "a.png", size=8).shape == (64, 1)
     io.imsave(tmp_path / "a.tif", pictures[1], check_contrast=False)
     np.testing.assert_array_equal(natural_images(str(tmp_path)), S[:, [0, 0, 1]])
@@ -207,9 +208,8 @@ def test_arrays_on_disk_need_no_scikit_image(tmp_path, pictures, monkeypatch):
         (lambda: mix(np.ones((4, 3)), np.ones((3, 4))), r"A has shape \(3, 4\) and S has 3 columns"),
         (lambda: mix(np.ones((4, 3)), snr_db=float("nan")), r"snr_db=nan"),
         (lambda: paper_mixing("d4"), r"setting='d4' is unknown: use one of 'd3', 'd10', 'images'"),
-        (lambda: natural_images(names=["lena"]), r"names=\['lena'\].*'camera'"),
-        (lambda: natural_images(names="camera"), r"names='camera'.*list of.*'camera'"),
-        (lambda: natural_images("here", names=["camera"]), r"pass path, or names"),
+        (lambda: natural_images(names=["lena"]), r"names holds 'lena'.*'camera'"),
+        (lambda: natural_images(names="camera"), r"names='camera' is one string"),
     ],
 )
 def test_errors_name_the_parameter_and_the_remedy(call, message):

@@ -9,6 +9,7 @@ sources that are drawn from a distribution in expectation, as in the paper.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal
@@ -330,7 +331,9 @@ def natural_images(
         - an image file, of any format that scikit-image reads;
         - ``.npy``: an array of shape (n_images, n_pixels), or (n_images, height, width).
     names : sequence of str, optional
-        Which of scikit-image's "camera", "brick", "gravel", "grass" and "moon", if there is no `path`; the first three by default.
+        Which images, and in what order: file names without suffix, numbers ("0", "1", ...) of the images of an ``.npy``, or,
+        without `path`, some of scikit-image's "camera", "brick", "gravel", "grass" and "moon". By default all that `path`
+        holds, or the first three.
     size : int or None, default=252
         Images are cropped about their centres to the largest height and width that all of them have, at most `size`. The
         paper's are 252 by 252. Rows of an (n_images, n_pixels) array are not cropped.
@@ -355,11 +358,9 @@ def natural_images(
     >>> S.min(axis=0), S.var(axis=0).round(12)
     (array([0., 0., 0.]), array([1., 1., 1.]))
     """
-    if path is not None and names is not None:
-        raise ValueError(f"names={names!r} are for scikit-image's images: pass path, or names")
-    if names is not None and (not names or {*names} - {*_SHIPPED}):
-        raise ValueError(f"names={names!r}: pass a list of some of {', '.join(map(repr, _SHIPPED))}")
-    labelled = _read_images(None if path is None else Path(path).expanduser(), names or _SHIPPED[:3])
+    if isinstance(names, str):
+        raise ValueError(f"names={names!r} is one string: pass a sequence, names=({names!r},)")
+    labelled = _read_images(None if path is None else Path(path).expanduser(), names)
     images = _crop([_gray(label, image) for label, image in labelled], size)
     S = np.stack([image.ravel() for image in images], axis=1)
     S -= S.min(axis=0)
@@ -370,22 +371,33 @@ def natural_images(
     return np.asarray(S / deviation)
 
 
-def _read_images(path: Path | None, names: Sequence[str]) -> list[tuple[str, NDArray[Any]]]:
-    """Return the images with their names."""
-    if path is None:
-        return [(name, getattr(_skimage("the sample images").data, name)()) for name in names]
-    if (path / "sources.npy").is_file():
+def _read_images(path: Path | None, names: Sequence[str] | None) -> list[tuple[str, NDArray[Any]]]:
+    """Return the images of these names, by default all of them, with their names."""
+    if path is not None and (path / "sources.npy").is_file():
         path = path / "sources.npy"
-    if path.suffix.lower() == ".npy":
+    readers: list[tuple[str, Callable[[], Any]]]
+    if path is None:
+        names = ("camera", "brick", "gravel") if names is None else names
+        data = _skimage("the sample images").data
+        readers = [(name, getattr(data, name)) for name in _SHIPPED]
+    elif not path.exists():
+        raise FileNotFoundError(f"path={str(path)!r} does not exist: pass a folder, an image or .npy")
+    elif path.suffix.lower() == ".npy":
         stack = np.load(path)
         if stack.ndim not in (2, 3) or (stack.ndim == 2 and stack.shape[0] > stack.shape[1]):
             raise ValueError(f"{path} has shape {stack.shape}: save (n_images, n_pixels) or (n_images, height, width)")
         images = stack if stack.ndim == 3 else stack[:, None, :]  # a flat image is one row high
-        return [(str(i), image) for i, image in enumerate(images)]
-    files = sorted(f for f in path.iterdir() if f.suffix.lower() in _IMAGE_SUFFIXES) if path.is_dir() else [path]
-    if not files:
+        readers = [(str(i), partial(np.asarray, image)) for i, image in enumerate(images)]
+    else:
+        files = sorted(f for f in path.iterdir() if f.suffix.lower() in _IMAGE_SUFFIXES) if path.is_dir() else [path]
+        readers = [(file.stem, partial(_skimage(file.name).io.imread, file)) for file in files]
+    if not readers:
         raise ValueError(f"path={str(path)!r} holds no image: files end in {', '.join(_IMAGE_SUFFIXES)}")
-    return [(file.name, _skimage(file.name).io.imread(file)) for file in files]
+    known = [name for name, _ in readers]
+    for name in names or ():
+        if (n := known.count(name)) != 1:
+            raise ValueError(f"names holds {name!r}, of which there are {n}: choose from {', '.join(map(repr, known))}")
+    return [(known[i], readers[i][1]()) for i in (range(len(known)) if names is None else map(known.index, names))]
 
 
 def _skimage(wanted: str) -> Any:

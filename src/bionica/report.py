@@ -163,7 +163,9 @@ def write_separation(
         rows = [(name, f"{r:.4f}", float(angle), f"{error:.1%}") for name, r, angle, error in measures]
         sections["Uncertainty of each source"] = [text(why), table(columns, rows)]
     if choice is not None and choice.angles:
-        caption = "How far two halves of the samples differ, by number of sources. The last one before a large rise is taken."
+        caption = (
+            "How far two halves of the samples differ, by number of sources. The last one before a large rise is taken."
+        )
         sections["Number of sources"] = [drawing(caption, 6.0, 3.2, plot.number_of_sources, choice)]
     if reader.image_shape:
         step = -(-max(reader.image_shape[:2]) // _SIDE)

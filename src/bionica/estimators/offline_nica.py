@@ -46,7 +46,7 @@ class OfflineNICA(Separator):
     Attributes
     ----------
     {attributes}
-    objective_curve_ : ndarray of shape (n_iter_,)
+    objective_curve_ : ndarray of shape (n_iterations,)
         L_1 or L_2 at each iteration. It need not fall monotonically: see `bionica.offline.descent_ascent`.
     n_iter_, n_outliers_ : int
         Iterations made, and samples that the fit left out as outliers.

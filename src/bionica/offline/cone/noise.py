@@ -57,7 +57,7 @@ from .objective import Wall
 Array = npt.NDArray[Any]
 
 WIDE = 1000  # channels; with more, <x x'> is not formed
-_SAME_UNITS = 100.0  # channels whose sizes differ by more are scaled to unit size first
+_SAME_UNITS = 2.0  # mixtures whose sizes differ by more are scaled to unit size first
 _MISFIT = 2.0  # over its expectation; 1.0 to 1.2 if the noise of channels is independent, 9 to 46 for interfering notes
 LEAST_SHARE = 1e-3  # floor of what is divided by, over what is typical: noise variances, counts, forces
 
