@@ -64,8 +64,8 @@ def is_axis(
 ) -> bool | None:
     """Whether the numbers of a first line are the axis of the columns, by the rule of this module; None if they may be.
 
-    A cell that is not a number is None. `integers` says that the first line is written without a decimal point, `points` that some of
-    the other lines have one.
+    A cell that is not a number is None. `integers` says that the first line is written without a decimal point, `points` that some
+    of the other lines have one.
 
     Examples
     --------
