@@ -29,8 +29,8 @@ import numpy as np
 
 import bionica
 from bionica import ModelFileError
-from bionica.estimators._model_file import read_model, write_model
 from bionica.io import InputError, open_reader
+from bionica.model_file import read_model, write_model
 from runner import RESULTS, markdown, setting
 
 MOST_MB, TIMEOUT = 500, 60.0

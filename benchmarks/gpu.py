@@ -16,8 +16,8 @@ import numpy as np
 
 import bionica
 from bionica._compat.numba_cuda import cuda
-from bionica.engines import cuda as gpu
-from bionica.networks.schedules import learning_rates
+from bionica.kernels import cuda as gpu
+from bionica.kernels.schedules import learning_rates
 from runner import RESULTS, markdown
 
 PLAIN = {"precondition": None, "average": False, "init": "random"}

@@ -8,7 +8,7 @@ python benchmarks/trust.py --tables real --data FOLDER   # data sets as .npz wit
 A fit is wrong if some source has no output that correlates with it by 0.9 (WRONG), or some output has no source: a source too
 few or too many is always wrong, and a ramp in one mixture ("clock") is a source more than is asked for. A fit is right if all
 correlate by 0.99 (RIGHT). Between the two, 2 % to 19 % of the variance of a source is something else, and either verdict is
-accepted. Rows that were replaced by outliers hold no source and are not compared. The limits of `bionica.estimators._findings`
+accepted. Rows that were replaced by outliers hold no source and are not compared. The limits of `bionica.trust.findings`
 were set on seeds 860000 to 860799, 861000 to 861239, 897000 to 898259 and 980000 to 985259.
 """
 
@@ -29,7 +29,7 @@ import bionica
 import problems
 import real_spectra
 import runner
-from bionica.offline.source_count import count_sources
+from bionica.trust.count import count_sources
 
 KINDS = (
     *(

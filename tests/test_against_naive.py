@@ -5,8 +5,8 @@ import pytest
 
 import bionica
 import naive
-from bionica.networks.rule import copy_state, to_arrays
-from bionica.networks.schedules import learning_rates
+from bionica.kernels.rule import copy_state, to_arrays
+from bionica.kernels.schedules import learning_rates
 from conftest import mixtures
 
 # Loose enough for quadprog's own rounding, and for the interpreted run, whose sums are in another order.

@@ -9,9 +9,9 @@ from scipy.linalg import expm, polar
 from sklearn.exceptions import ConvergenceWarning
 
 from bionica.datasets import random_sources
-from bionica.estimators import batch_nica
-from bionica.estimators.batch_nica import BatchNICA
 from bionica.metrics import permutation_error
+from bionica.offline import batch_nica
+from bionica.offline.batch_nica import BatchNICA
 from bionica.offline.rotation import descend, value_and_gradient
 
 KINDS = ["sparse_uniform", "exponential", "half_normal", "gamma"]

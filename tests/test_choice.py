@@ -78,7 +78,7 @@ def test_the_same_seed_gives_the_same_bits():
 def test_more_rows_than_are_looked_at_give_the_same_method(monkeypatch):
     X, S = problem("abundances", T=6000)
     whole = separate(X, random_state=0)
-    monkeypatch.setattr("bionica.estimators._choice._ROWS", 1000)
+    monkeypatch.setattr("bionica.separate._ROWS", 1000)
     sampled = separate(X, random_state=0)
     assert sampled.choice_.method == whole.choice_.method and sampled.choice_.n_sources == 3
     assert worst_correlation(S, sampled.transform(X)) > 0.99

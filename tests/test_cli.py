@@ -135,7 +135,7 @@ def test_a_command_runs_outside_the_main_thread_and_says_what_is_logged(monkeypa
         logger.info("compiling")
         return {"self test": "passed"}
 
-    logger = logging.getLogger("bionica.engines")
+    logger = logging.getLogger("bionica.kernels")
     assert not logger.isEnabledFor(logging.INFO)
     monkeypatch.setattr(sys.modules["bionica.cli.doctor"], "examine", examine)
     with ThreadPoolExecutor() as pool:

@@ -9,9 +9,9 @@ import pytest
 import naive
 from bionica import ConeNetwork
 from bionica.datasets import copula_uniform, mix
+from bionica.kernels.rule import copy_state, to_arrays
 from bionica.metrics import sinr
 from bionica.networks import cone_network
-from bionica.networks.rule import copy_state, to_arrays
 from conftest import mixtures
 
 GRADIENT = (None, 1e-13, 20_000)

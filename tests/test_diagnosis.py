@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 import bionica
 from bionica import BatchNICA, InterneuronNICA, MinimumVolumeCone, NonnegativePCA, StreamingNICA, TwoCompartmentNICA
-from bionica.offline.ambiguity import bands
+from bionica.trust.ambiguity import bands
 from conftest import reaction
 
 RIGHT = pytest.mark.filterwarnings("error::sklearn.exceptions.ConvergenceWarning")

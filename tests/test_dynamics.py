@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 import bionica
 import naive
-from bionica.engines.masked import Masked, Pivoted
-from bionica.networks.rule import REGULARISED, UNSETTLED, inverse
-from bionica.networks.settling import (
+from bionica.kernels.masked import Masked, Pivoted
+from bionica.kernels.rule import REGULARISED, UNSETTLED, inverse
+from bionica.kernels.settling import (
     Exact,
     ProjectedGradient,
     pivot,

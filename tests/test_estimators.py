@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 
 import bionica
 from bionica import BatchNICA, ConeNetwork, MinimumVolumeCone, NoncenteredWhitener, OfflineNICA
-from bionica.networks.rule import to_arrays
+from bionica.kernels.rule import to_arrays
 from conftest import NETWORKS, mixtures
 
 SETTINGS = [

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from bionica.networks.guards import lift_eigenvalues, lift_singular_values, replace_rows, standard_normal, uniform
-from bionica.networks.rule import ROW, SPECTRUM, n_repairs
-from bionica.networks.settling import scratch
+from bionica.kernels.guards import lift_eigenvalues, lift_singular_values, replace_rows, standard_normal, uniform
+from bionica.kernels.rule import ROW, SPECTRUM, n_repairs
+from bionica.kernels.settling import scratch
 
 pytestmark = pytest.mark.interpreted
 EPS = np.finfo(float).eps

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from bionica.offline.halves import follows_curve, match, uncertainty
+from bionica.trust.halves import follows_curve, match, uncertainty
 
 
 def test_matching_undoes_permutation_sign_and_scale():

@@ -10,10 +10,10 @@ import pytest
 
 import bionica
 from bionica._compat.numba import compile_entry
-from bionica.engines import blocks
-from bionica.engines.loop import Diverged, run
-from bionica.estimators._base import Estimator
-from bionica.networks import rule as states
+from bionica.estimator import Estimator
+from bionica.kernels import blocks
+from bionica.kernels import rule as states
+from bionica.kernels.loop import Diverged, run
 from bionica.networks import two_compartment
 from conftest import NETWORKS, PUBLIC, mixtures
 

@@ -9,11 +9,9 @@ from sklearn.exceptions import NotFittedError
 
 import bionica
 from bionica import BatchNICA, MinimumVolumeCone
-from bionica.datasets import copula_uniform, mix
-from bionica.metrics import match_sources, sinr
-from bionica.offline.cone.fit import successive_projection, tighten
-from bionica.offline.cone.noise import channel_noise, leakages, on_a_grid
-from bionica.offline.cone.objective import (
+from bionica.cone.fit import successive_projection, tighten
+from bionica.cone.noise import channel_noise, leakages, on_a_grid
+from bionica.cone.objective import (
     Facets,
     Wall,
     minimise_on_all,
@@ -22,7 +20,9 @@ from bionica.offline.cone.objective import (
     unweighted,
     value_and_gradient,
 )
-from bionica.offline.cone.stream import solve
+from bionica.cone.stream import solve
+from bionica.datasets import copula_uniform, mix
+from bionica.metrics import match_sources, sinr
 from conftest import reaction, worst_correlation
 
 # What a fit warns of is tested with the findings.

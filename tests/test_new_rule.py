@@ -17,8 +17,8 @@ import pytest
 
 import bionica
 from bionica import sweep
-from bionica.engines import blocks, loop
-from bionica.networks.rule import RULES, register
+from bionica.kernels import blocks, loop
+from bionica.kernels.rule import RULES, register
 from conftest import mixtures
 
 # The rule of CONTRIBUTING.md, a rectified Hebbian network, as a module outside of the package.

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import bionica
-from bionica.estimators._model_file import contents
+from bionica.model_file import contents
 from conftest import NETWORKS, PUBLIC, mixtures
 
 ESTIMATORS = [cls for cls in PUBLIC if isinstance(cls, type) and hasattr(cls, "fit")]

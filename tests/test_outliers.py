@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from bionica.datasets import random_sources
-from bionica.estimators.batch_nica import BatchNICA
-from bionica.estimators.noncentered_whitener import NoncenteredWhitener
-from bionica.estimators.offline_nica import OfflineNICA
 from bionica.metrics import permutation_error
-from bionica.offline.outliers import Inliers, is_inlier, without_outliers
+from bionica.offline.batch_nica import BatchNICA
+from bionica.offline.noncentered_whitener import NoncenteredWhitener
+from bionica.offline.offline_nica import OfflineNICA
 from bionica.offline.whitening import moments, whitening
+from bionica.trust.outliers import Inliers, is_inlier, without_outliers
 
 T = 20_000
 

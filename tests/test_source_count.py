@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bionica import BatchNICA, MinimumVolumeCone
-from bionica.offline.source_count import count_sources
+from bionica.trust.count import count_sources
 from conftest import reaction
 
 

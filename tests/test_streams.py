@@ -15,8 +15,8 @@ import naive
 from bionica import BatchNICA, StreamingNICA
 from bionica.datasets import mix, random_sources
 from bionica.estimators.network import orthonormal_rows
+from bionica.kernels.rule import to_arrays
 from bionica.metrics import permutation_error
-from bionica.networks.rule import to_arrays
 from test_estimators import SINGLE_LAYER
 
 STREAMS = [*SINGLE_LAYER, StreamingNICA]

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bionica.estimators.noncentered_whitener import NoncenteredWhitener
+from bionica.offline.noncentered_whitener import NoncenteredWhitener
 from bionica.offline.whitening import linear_map, merge_moments, moments
 
 

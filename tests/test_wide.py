@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import bionica
-from bionica.engines import blocks as wide
+from bionica.kernels import blocks as wide
+from bionica.kernels.rule import REPAIRS, to_arrays
 from bionica.metrics import permutation_error
-from bionica.networks.rule import REPAIRS, to_arrays
 
 K, D, N = 60, 4, 330
 # Without `frozen`, which watches the mixtures of a narrow input, and u of a wide one.

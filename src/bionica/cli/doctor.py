@@ -34,12 +34,12 @@ def examine() -> dict[str, str]:
     """Collect what `bionica doctor` prints."""
     import numba
 
-    from .. import __version__, engines
+    from .. import __version__, kernels
     from .._compat.numba_cuda import cuda
     from ..sweep.cuda import unavailable
 
     config: Any = numba.config
-    folder = Path(config.CACHE_DIR or Path(engines.__file__).parent / "__pycache__")
+    folder = Path(config.CACHE_DIR or Path(kernels.__file__).parent / "__pycache__")
     compiled = f"{sum(1 for _ in folder.rglob('*.nbc'))} loops in {folder}"
     if config.DISABLE_JIT:
         compiled = "the JIT is off (NUMBA_DISABLE_JIT): everything runs interpreted, hundreds of times slower"

@@ -33,7 +33,7 @@ FIRST = 1000  # samples of a pipe in which the method is chosen and sources are 
 SAVE_EVERY = 30.0  # seconds between saves of the network of a pipe
 _NAMED = 8  # sources whose uncertainty is printed: the least sure ones
 
-#: What to do about a finding, where the command says it otherwise than `estimators._findings.REMEDIES`.
+#: What to do about a finding, where the command says it otherwise than `trust.findings.REMEDIES`.
 _REMEDIES = {
     "natural": "choose --method streaming", "transpose": "pass --axis 1", "cone": "give --method cone if sources are correlated",
     "walls": "give --method cone, without --signed-mixing", "saturated": "leave these mixtures out with --skip",
@@ -252,7 +252,7 @@ class Separation:
 
     def _new(self, X: Any) -> Any:
         """Return an unfitted estimator of --method, with as many sources as --sources says or X shows."""
-        from ..offline.source_count import count_sources
+        from ..trust.count import count_sources
 
         horizon = {} if self.o.horizon is None else {"horizon": self.o.horizon}
         d = self.o.n_sources or int(count_sources(X)[0])
@@ -433,7 +433,7 @@ class Separation:
 
     def _findings(self, names: list[str]) -> list[str]:
         """Return the gravest findings against the fit, in words."""
-        from ..estimators._findings import REMEDIES
+        from ..trust.findings import REMEDIES
 
         if getattr(self.network, "n_samples_until_start_", 0):
             return ["the network has not started, and every answer was zero. More samples with --resume continue."]

@@ -27,7 +27,7 @@ init : "random" or dict, default="random"
     Initial weights: random (orthonormal feedforward, identity lateral), or arrays by the paper's names, {names}.
     Those that are not given are random. They are copied.
 guards : bool or collection of str, default=True
-    Repairs to switch on: all, none, or some of {guards}; see `bionica.networks.guards`.
+    Repairs to switch on: all, none, or some of {guards}; see `bionica.kernels.guards`.
 whitening_eta0, whitening_decay, whitening_power : float, default=0.01, 0.01, 1.0
     Learning rate of the online whitening layer, zeta_t = whitening_eta0 / (1 + whitening_decay t) ** whitening_power.
 n_epochs, shuffle : int, bool, default=1, False

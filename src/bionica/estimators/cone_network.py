@@ -6,11 +6,11 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from .._compat.sklearn import NONNEGATIVE, POSITIVE
-from ..engines.loop import gain
+from ..kernels.loop import gain
+from ..kernels.schedules import Rate
 from ..networks import cone_network
-from ..networks.schedules import Rate
 from ..offline.rotation import rotate
-from ._input import Array
+from ..samples import Array
 from .network import SingleLayerNICA, orthonormal_rows, project, typical_rows, weights
 
 

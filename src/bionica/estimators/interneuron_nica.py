@@ -5,9 +5,9 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from .._compat.sklearn import COUNT
+from ..kernels.settling import ProjectedGradient
 from ..networks import interneuron, natural
-from ..networks.settling import ProjectedGradient
-from ._input import Array
+from ..samples import Array
 from .network import Setting, SingleLayerNICA, orthonormal_rows, weights
 
 

@@ -16,18 +16,18 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
 from .._compat.sklearn import AUTO, COUNT, NONNEGATIVE, POSITIVE, SHARE, WINDOW, Interval, Options, StrOptions
-from ..engines import blocks
-from ..engines.loop import Diverged, Runner, gain
-from ..networks import natural, whitening_layer
-from ..networks.guards import Guards
-from ..networks.rule import REPAIRS, UNSETTLED, finite, pseudoinverse, rule_of
-from ..networks.schedules import Rate, learning_rates
-from ..networks.settling import Exact, ProjectedGradient
-from ..offline.source_count import Count, count_sources
+from ..estimator import Online, rank_of
+from ..kernels import blocks, whitening_layer
+from ..kernels.guards import Guards
+from ..kernels.loop import Diverged, Runner, gain
+from ..kernels.rule import REPAIRS, UNSETTLED, finite, pseudoinverse, rule_of
+from ..kernels.schedules import Rate, learning_rates
+from ..kernels.settling import Exact, ProjectedGradient
+from ..networks import natural
 from ..offline.whitening import largest, leading, linear_map, one_blas_thread
-from ._base import Online, rank_of
-from ._findings import conclude, finding
-from ._input import Array, DivergenceError, collected, given_matrix, validated_rows
+from ..samples import Array, DivergenceError, collected, given_matrix, validated_rows
+from ..trust.count import Count, count_sources
+from ..trust.findings import conclude, finding
 
 #: The number of sources of each of the paper's problems.
 SOURCES = {"d3": 3, "d10": 10, "images": 3}

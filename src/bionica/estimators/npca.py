@@ -5,10 +5,11 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from .._compat.sklearn import Options, StrOptions
-from ..networks import nonnegative_pca, whitening_layer
-from ..offline.outliers import inliers_of, without_outliers
+from ..kernels import whitening_layer
+from ..networks import nonnegative_pca
 from ..offline.whitening import leading, moments, whitening
-from ._input import Array
+from ..samples import Array
+from ..trust.outliers import inliers_of, without_outliers
 from .network import WhiteningLayerNICA, orthonormal_rows, weights
 
 

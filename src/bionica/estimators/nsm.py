@@ -4,8 +4,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ..kernels.schedules import Rate
 from ..networks import two_layer_nsm
-from ..networks.schedules import Rate
 from .network import WhiteningLayerNICA, orthonormal_rows, weights
 
 

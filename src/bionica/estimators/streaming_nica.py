@@ -5,9 +5,9 @@ from typing import Annotated, Any
 import numpy as np
 
 from .._compat.sklearn import WINDOW
-from ..networks import orthant_rotation
-from ..networks.guards import Guards
-from ..networks.settling import Exact
+from ..kernels import orthant_rotation
+from ..kernels.guards import Guards
+from ..kernels.settling import Exact
 from .network import OnlineNICA, orthonormal_rows
 
 
@@ -15,9 +15,9 @@ class StreamingNICA(OnlineNICA):
     """Nonnegative ICA of a stream, one sample at a time, without a learning rate.
 
     Each sample updates the whitening of the mixtures, and turns it in the plane of its positive and negative outputs until the
-    outputs are nonnegative (`bionica.networks.orthant_rotation`). One pass ends where `BatchNICA` ends. There is nothing to tune.
+    outputs are nonnegative (`bionica.kernels.orthant_rotation`). One pass ends where `BatchNICA` ends. There is nothing to tune.
     Outputs exist from the second sample on (the first sets the scale). They have unit variance; their order is arbitrary. An
-    outlier has almost no weight (`bionica.networks.running_whitening`), and a sensor that repeats a sample for long has no effect.
+    outlier has almost no weight (`bionica.kernels.running_whitening`), and a sensor that repeats a sample for long has no effect.
 
     Parameters
     ----------

@@ -10,15 +10,15 @@ Where each equation of the paper is. Numbers as counted in its LaTeX source; fil
     6       settling of Algorithm 1, offline    offline/descent_ascent.py: settle, with its fixed point
     7, 8    W_xy, W_yn, offline                 offline/descent_ascent.py: offline_interneuron
             W_xy, W_ny, W_yn, online            networks/interneuron.py: learn
-    9       settling of Algorithm 1, online     networks/interneuron.py: settle; networks/settling.py: iterate
+    9       settling of Algorithm 1, online     networks/interneuron.py: settle; kernels/settling.py: iterate
     10      objective 4, expanded               offline/objectives.py: combined_nsm_objective, with its constant
     11, 12  L_2, in two orders of min and max   offline/objectives.py: two_compartment_objective
     13, 14  W_xz, W_zz, offline                 offline/descent_ascent.py: offline_two_compartment
             W_xz, W_zz, online                  networks/two_compartment.py: learn
-    15      settling of Algorithm 2, online     networks/two_compartment.py: settle; networks/settling.py: iterate
-    22      eta_t                               networks/schedules.py: learning_rates
+    15      settling of Algorithm 2, online     networks/two_compartment.py: settle; kernels/settling.py: iterate
+    22      eta_t                               kernels/schedules.py: learning_rates
 
-By default activities are computed exactly (networks/settling.py: settle_exactly). The iterations of eqs. 6, 9 and 15 run with
+By default activities are computed exactly (kernels/settling.py: settle_exactly). The iterations of eqs. 6, 9 and 15 run with
 ``dynamics="gradient"``.
 """
 
@@ -27,7 +27,6 @@ from . import (  # noqa: F401  (they register their rules)
     interneuron,
     natural,
     nonnegative_pca,
-    orthant_rotation,
     two_compartment,
     two_layer_nsm,
 )

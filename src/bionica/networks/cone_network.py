@@ -1,7 +1,7 @@
 """ConeNetwork: a single layer of 2-compartmental neurons with local rules that separates correlated sources.
 
 *Beyond the paper.* Algorithms 1 and 2 assume uncorrelated sources. Here only nonnegativity is used: the network learns the cone of
-smallest volume that holds the mixtures (the objective of `offline.cone`). For each mixture x: dendrites c = W_xz x, membranes and
+smallest volume that holds the mixtures (the objective of `cone`). For each mixture x: dendrites c = W_xz x, membranes and
 rates at the fixed point of
 
     v_i = c_i - sum_{j != i} W_ij z_j       z_i = [v_i]_+       n_i = [-v_i]_+                             W = W_zz, W_ii = 1    (1)
@@ -47,12 +47,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..kernels.orthant_rotation import white_input
+from ..kernels.plasticity import apply, average, averaging_weight, dot, dot_rows, dot_vectors, project
+from ..kernels.rule import RATE, SILENT, UNSETTLED, Rule, bookkeeping, hot, register, shapes, solve_lateral
+from ..kernels.running_whitening import SHAPES, Whitening, is_due, is_in_block, is_usable, start, tend, weigh, whiten
+from ..kernels.settling import scratch, settle_lateral
 from .natural import AVERAGING, whitening_matrix
-from .orthant_rotation import white_input
-from .plasticity import apply, average, averaging_weight, dot, dot_rows, dot_vectors, project
-from .rule import RATE, SILENT, UNSETTLED, Rule, bookkeeping, hot, register, shapes, solve_lateral
-from .running_whitening import SHAPES, Whitening, is_due, is_in_block, is_usable, start, tend, weigh, whiten
-from .settling import scratch, settle_lateral
 
 #: Eqs. 6 and 7: how fast kappa moves, the memory in samples below zero, the r_i at which it stops.
 HARDENING, MEMORY, SHAPE = 1.25, 0.04, 0.6

@@ -23,8 +23,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .guards import flip_silent, lift_singular_values, replace_rows
-from .plasticity import (
+from ..kernels.guards import flip_silent, lift_singular_values, replace_rows
+from ..kernels.plasticity import (
     AVERAGING,
     average,
     averaging_weight,
@@ -38,8 +38,8 @@ from .plasticity import (
     project,
     subtract,
 )
-from .rule import Rule, bookkeeping, inverse, register, shapes, solve_lateral
-from .settling import REFRESH, follow_interneurons, invert, scratch, settle_interneurons
+from ..kernels.rule import Rule, bookkeeping, inverse, register, shapes, solve_lateral
+from ..kernels.settling import REFRESH, follow_interneurons, invert, scratch, settle_interneurons
 
 
 class State(NamedTuple):

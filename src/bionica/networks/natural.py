@@ -53,11 +53,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .orthant_rotation import find_turn, turn, white_input
-from .plasticity import apply, apply_transposed, average, averaging_weight, dot_vectors, hebb_uncentred
-from .rule import RATE, SILENT, Rule, bookkeeping, hot, inverse, register, shapes, solve_lateral
-from .running_whitening import SHAPES, Whitening, is_due, is_usable, start, tend, weigh, whiten
-from .settling import follow_outer, scratch, settle_lateral
+from ..kernels.orthant_rotation import find_turn, turn, white_input
+from ..kernels.plasticity import apply, apply_transposed, average, averaging_weight, dot_vectors, hebb_uncentred
+from ..kernels.rule import RATE, SILENT, Rule, bookkeeping, hot, inverse, register, shapes, solve_lateral
+from ..kernels.running_whitening import SHAPES, Whitening, is_due, is_usable, start, tend, weigh, whiten
+from ..kernels.settling import follow_outer, scratch, settle_lateral
 
 #: eta of the natural steps, and gamma of the averaged weights.
 ETA, AVERAGING = 0.05, 10.0

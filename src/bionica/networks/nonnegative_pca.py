@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import whitening_layer
-from .guards import cap_rate, flip_silent
-from .plasticity import apply, dot_vectors, mean_weight, project
-from .rule import Rule, bookkeeping, hot, register
-from .settling import scratch
-from .whitening_layer import Params, learn_whitening, refresh_whitening, whiten
+from ..kernels import whitening_layer
+from ..kernels.guards import cap_rate, flip_silent
+from ..kernels.plasticity import apply, dot_vectors, mean_weight, project
+from ..kernels.rule import Rule, bookkeeping, hot, register
+from ..kernels.settling import scratch
+from ..kernels.whitening_layer import Params, learn_whitening, refresh_whitening, whiten
 
 
 class State(NamedTuple):

@@ -24,10 +24,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .guards import cap_rate, flip_silent, lift_eigenvalues
-from .plasticity import AVERAGING, average, averaging_weight, follow, follow_input, hebb_uncentred, mean_weight, project
-from .rule import Rule, bookkeeping, inverse, register, shapes, solve_lateral
-from .settling import REFRESH, follow_lateral, invert, scratch, settle_lateral
+from ..kernels.guards import cap_rate, flip_silent, lift_eigenvalues
+from ..kernels.plasticity import (
+    AVERAGING,
+    average,
+    averaging_weight,
+    follow,
+    follow_input,
+    hebb_uncentred,
+    mean_weight,
+    project,
+)
+from ..kernels.rule import Rule, bookkeeping, inverse, register, shapes, solve_lateral
+from ..kernels.settling import REFRESH, follow_lateral, invert, scratch, settle_lateral
 
 
 class State(NamedTuple):

@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import whitening_layer
-from .guards import flip_silent, lift_eigenvalues
-from .plasticity import apply, hebb_uncentred, mean_weight
-from .rule import Rule, bookkeeping, inverse, register, shapes, solve_lateral
-from .settling import REFRESH, follow_lateral, invert, scratch, settle_lateral
-from .whitening_layer import Params, learn_whitening, refresh_whitening, whiten
+from ..kernels import whitening_layer
+from ..kernels.guards import flip_silent, lift_eigenvalues
+from ..kernels.plasticity import apply, hebb_uncentred, mean_weight
+from ..kernels.rule import Rule, bookkeeping, inverse, register, shapes, solve_lateral
+from ..kernels.settling import REFRESH, follow_lateral, invert, scratch, settle_lateral
+from ..kernels.whitening_layer import Params, learn_whitening, refresh_whitening, whiten
 
 
 class State(NamedTuple):

@@ -13,7 +13,7 @@ Algorithm 2, on L_2 (12), with Z at the fixed point of Z <- [Z + gamma (W_xz X -
     W_xz <- W_xz + 2 eta (Z X'/T - W_xz C_xx)                                     (13)
     W_zz <- W_zz + (eta / tau) (Z Z'/T - W_zz)                                    (14)
 
-The samples settle exactly, by the compiled solver of the online networks (`networks.settling`): it finds the fixed point of (6).
+The samples settle exactly, by the compiled solver of the online networks (`kernels.settling`): it finds the fixed point of (6).
 Besides X, at most two arrays of the size of the outputs are kept.
 
 The objective need not fall: a step descends in W_xy (W_xz) and ascends in W_yn (W_zz), and the solution is a saddle. Measured on
@@ -27,9 +27,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engines.loop import run
-from ..networks import guards, interneuron, two_compartment
-from ..networks import settling as pivoting
+from ..kernels import guards
+from ..kernels import settling as pivoting
+from ..kernels.loop import run
+from ..networks import interneuron, two_compartment
 from .whitening import moments
 
 Array = NDArray[Any]

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._compat.numba_cuda import cuda
-from ..engines import cuda as gpu
-from ..networks.rule import leaves, rule_of
+from ..kernels import cuda as gpu
+from ..kernels.rule import leaves, rule_of
 from .plan import Case
 from .run import Outcome, errors, sum_times
 

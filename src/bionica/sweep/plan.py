@@ -25,8 +25,8 @@ from uuid import uuid4
 import numpy as np
 
 from .. import __version__, datasets, estimators
-from ..estimators._input import check_finite
 from ..estimators.network import published
+from ..samples import check_finite
 
 Pair = tuple[np.ndarray, np.ndarray]
 Params = tuple[tuple[str, Any], ...]

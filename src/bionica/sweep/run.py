@@ -32,8 +32,8 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import ThreadpoolController
 
 from .. import __version__
-from ..estimators._input import DivergenceError
 from ..io import check_folder, import_optional, write_own
+from ..samples import DivergenceError
 from .plan import Case, Data, Plan, errors_named, is_online, source_digest
 from .table import Row, Table, table_bytes
 

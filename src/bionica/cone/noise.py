@@ -51,7 +51,7 @@ from scipy.spatial import KDTree
 from scipy.special import ndtr
 from sklearn.utils.extmath import randomized_svd
 
-from ..whitening import Moments, largest, whitening
+from ..offline.whitening import Moments, largest, whitening
 from .objective import Wall
 
 Array = npt.NDArray[Any]

@@ -8,15 +8,15 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
 from .._compat.sklearn import COUNT, NONNEGATIVE, POSITIVE, StrOptions
-from ..engines.loop import Diverged
-from ..networks.rule import pseudoinverse, shapes, solve_lateral
-from ..offline.descent_ascent import Offline, offline_interneuron, offline_two_compartment, settle
-from ..offline.outliers import without_outliers
-from ..offline.whitening import moments
-from ._base import Separator, rank_of
-from ._findings import conclude, finding
-from ._input import Array, DivergenceError, row_sample, validated_rows
-from .network import orthonormal_rows
+from ..estimator import Separator, rank_of
+from ..estimators.network import orthonormal_rows
+from ..kernels.loop import Diverged
+from ..kernels.rule import pseudoinverse, shapes, solve_lateral
+from ..samples import Array, DivergenceError, row_sample, validated_rows
+from ..trust.findings import conclude, finding
+from ..trust.outliers import without_outliers
+from .descent_ascent import Offline, offline_interneuron, offline_two_compartment, settle
+from .whitening import moments
 
 
 class OfflineNICA(Separator):

@@ -17,8 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array, validate_data
 
-from .._compat.sklearn import safe_indexing
-from ..offline.whitening import ChunkedRows, linear_map
+from ._compat.sklearn import safe_indexing
+from .offline.whitening import ChunkedRows, linear_map
 
 Array = NDArray[Any]
 Sample = ArrayLike | Mapping[str, float]

@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment, nnls
 
-from ..halves import follows_curve
-from ..outliers import are_inliers
+from ..trust.halves import follows_curve
+from ..trust.outliers import are_inliers
 from .fit import (
     Averages,
     Fit,

@@ -9,15 +9,15 @@ import numpy.typing as npt
 from sklearn.utils import check_random_state
 
 from .._compat.sklearn import AUTO, COUNT, POSITIVE
-from ..networks.rule import shapes
-from ..offline.outliers import Limit, is_inlier, without_outliers
-from ..offline.rotation import rotate
-from ..offline.source_count import Count, count_sources
-from ..offline.whitening import linear_map, moments, one_blas_thread, refine, row_space, unit_of, wider_than_long
-from ._base import Separator
-from ._findings import conclude, finding
-from ._input import Array, DaskRows, row_sample, validated_rows
+from ..estimator import Separator
+from ..kernels.rule import shapes
+from ..samples import Array, DaskRows, row_sample, validated_rows
+from ..trust.count import Count, count_sources
+from ..trust.findings import conclude, finding
+from ..trust.outliers import Limit, is_inlier, without_outliers
 from .noncentered_whitener import whitening_or_error
+from .rotation import rotate
+from .whitening import linear_map, moments, one_blas_thread, refine, row_space, unit_of, wider_than_long
 
 
 def _whitened(X: Array, matrix: Array, limit: Limit | None) -> Array:
@@ -71,7 +71,7 @@ class BatchNICA(Separator):
     Notes
     -----
     Outliers are at most 0.5 % of the samples, of 200 or more, and are left out only if some sample is three times farther out than
-    the quantiles of all distances predict (`bionica.offline.outliers`). Those within the tail of heavy-tailed sources (samples
+    the quantiles of all distances predict (`bionica.trust.outliers`). Those within the tail of heavy-tailed sources (samples
     times 3 to 10) are not recognised.
 
     Besides X, memory holds one array of n_samples x n_components, and at most a third of its rows again. A Dask array is never

@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment, linprog
 
-from ..halves import match
-from ..rotation import rotate
+from ..offline.rotation import rotate
+from ..trust.halves import match
 from .noise import FIRST_C, NO_NOISE, Channels, Coordinates, leakages, next_wall
 from .objective import LEAST_MEAN, LEAST_NEAR, LOST, Data, Wall, feasible, minimise_on_all, objective
 

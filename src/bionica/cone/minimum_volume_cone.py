@@ -9,17 +9,17 @@ import numpy.typing as npt
 from sklearn.utils import check_random_state
 
 from .._compat.sklearn import AUTO, COUNT, NONNEGATIVE, WINDOW, Interval, StrOptions
-from ..networks.rule import finite, shapes
-from ..offline.cone.fit import Settings
-from ..offline.cone.noise import rank_of
-from ..offline.cone.stream import BLOCK, State, begin, first_block, learn, readout, solve
-from ..offline.outliers import are_inliers
-from ..offline.source_count import Count, count_sources
+from ..estimator import Online
+from ..kernels.rule import finite, shapes
+from ..model_file import Record
 from ..offline.whitening import one_blas_thread
-from ._base import Online
-from ._findings import conclude
-from ._input import DaskRows, DivergenceError, cell, collected, given_matrix, validated_rows
-from ._model_file import Record
+from ..samples import DaskRows, DivergenceError, cell, collected, given_matrix, validated_rows
+from ..trust.count import Count, count_sources
+from ..trust.findings import conclude
+from ..trust.outliers import are_inliers
+from .fit import Settings
+from .noise import rank_of
+from .stream import BLOCK, State, begin, first_block, learn, readout, solve
 
 Array = npt.NDArray[Any]
 
@@ -44,7 +44,7 @@ class MinimumVolumeCone(Online):
     The model is x = A s + noise with nonnegative sources that are at times near zero, each in samples in which the others vary.
     They need not be independent and may sum to one. Such data fill a cone, and some of them lie on each of its facets. The
     estimator finds the smallest cone that holds the data, with a wall at each facet that is as soft as the noise
-    (`bionica.offline.cone`). If the mixing matrix is nonnegative too, as it is for spectra, a second wall keeps it so, and sources
+    (`bionica.cone`). If the mixing matrix is nonnegative too, as it is for spectra, a second wall keeps it so, and sources
     need not reach zero everywhere. If samples follow a smooth curve (a reaction, a chromatogram), many cones between both walls are
     possible, and one in the middle is taken. The outputs max(W x, 0) are nonnegative and are ordered by their share of the data.
 
@@ -82,7 +82,7 @@ class MinimumVolumeCone(Online):
     negativity_ : float
         Share of the output energy that is negative before outputs are clipped at 0.
     wall_ : ndarray of shape (n_components,)
-        Hardness of the wall of each facet, eq. (1) of `bionica.offline.cone.objective`; infinite if there is no noise.
+        Hardness of the wall of each facet, eq. (1) of `bionica.cone.objective`; infinite if there is no noise.
     volume_ : float
         Volume of the cone: det(<y y'>)^(-1/2) for outputs y of unit mean. It does not depend on the scale of X.
     n_iter_ : int

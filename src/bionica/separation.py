@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import validate_data
 
-from ..io.reader import label_columns
-from ..offline.source_count import Count, count_sources
-from ._diagnosis import Diagnosis
-from ._input import DivergenceError, evenly_spaced, is_dask
-from .batch_nica import BatchNICA
-from .minimum_volume_cone import MinimumVolumeCone
-from .streaming_nica import StreamingNICA
+from .cone.minimum_volume_cone import MinimumVolumeCone
+from .estimators.streaming_nica import StreamingNICA
+from .io.reader import label_columns
+from .offline.batch_nica import BatchNICA
+from .samples import DivergenceError, evenly_spaced, is_dask
+from .trust.count import Count, count_sources
+from .trust.diagnosis import Diagnosis
 
 Array = NDArray[Any]
 

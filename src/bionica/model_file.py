@@ -1,7 +1,7 @@
 """Fitted estimators as model files, and back: an .npz of plain arrays, which `numpy.load` reads too, with a JSON header.
 
 `_saved` of an estimator names the attributes that make it up: a string is the schema of an array or a number, and a `Record` is a
-named tuple of these, whose arrays have dotted names. The state of a network is a record that its rule declares (`networks.rule`).
+named tuple of these, whose arrays have dotted names. The state of a network is a record that its rule declares (`kernels.rule`).
 
 A schema has the letters of the shape, then the kind after a colon. "dk" is (d, k): a letter is one length throughout the model, and
 k the number of mixtures. "2:count" are two counts, ":bool" is one truth value. Kinds are those of `_KINDS`; arrays without a kind
@@ -26,9 +26,9 @@ from typing import Any, NamedTuple, get_type_hints
 
 import numpy as np
 
-from ..io.files import complete_files
-from ..networks.rule import BOOKKEEPING, RULES, rule_of
-from ._input import Array
+from .io.files import complete_files
+from .kernels.rule import BOOKKEEPING, RULES, rule_of
+from .samples import Array
 
 #: The only classes that a file can name: every estimator that is imported, those of the user included.
 CLASSES: dict[str, Any] = {}
@@ -38,7 +38,7 @@ _HEADER, _HEADER_BYTES = "header.json", 2**22  # parsed JSON takes up to 25 time
 _CALLABLE = {"callable": True}
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 _MOST = 2**52  # counts stay where float64 counts exactly and one more never overflows
-#: Dtypes, and for integers the smallest and the largest. Seeds are those of `networks.guards.uniform`.
+#: Dtypes, and for integers the smallest and the largest. Seeds are those of `kernels.guards.uniform`.
 _KINDS: dict[str, tuple[tuple[np.dtype[Any], ...], int, int]] = {
     "": (_FLOATS, 0, 0),
     "float": (_FLOATS, 0, 0),

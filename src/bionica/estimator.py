@@ -21,12 +21,11 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import NotFittedError
 
-from .._compat.sklearn import fit_context, parameter_values, wrap_output
-from ..offline.whitening import leading, row_blocks
-from ._diagnosis import Diagnosable
-from ._docstrings import complete
-from ._findings import warn_of_huge_outputs
-from ._input import (
+from ._compat.sklearn import fit_context, parameter_values, wrap_output
+from .estimators._docstrings import complete
+from .model_file import CLASSES, contents, write_model
+from .offline.whitening import leading, row_blocks
+from .samples import (
     Array,
     DaskRows,
     Sample,
@@ -40,7 +39,8 @@ from ._input import (
     validated_sample,
     warn,
 )  # fmt: skip
-from ._model_file import CLASSES, contents, write_model
+from .trust.diagnosis import Diagnosable
+from .trust.findings import warn_of_huge_outputs
 
 
 def rank_of(X: Array | DaskRows) -> int:

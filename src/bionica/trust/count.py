@@ -31,8 +31,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .cone.fit import is_nonnegative, successive_projection
-from .cone.objective import Data, Wall, feasible, minimise_on_all, unweighted
+from ..cone.fit import is_nonnegative, successive_projection
+from ..cone.objective import Data, Wall, feasible, minimise_on_all, unweighted
 from .halves import match
 from .outliers import inliers_of
 

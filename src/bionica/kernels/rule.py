@@ -36,7 +36,7 @@ SILENT, ROW, SPECTRUM, RATE, REGULARISED, UNSETTLED, RESTART = range(7)
 REPAIRS = ("silent", "row", "spectrum", "rate", "regularised", "unsettled", "restart")
 n_repairs = len(REPAIRS)
 
-#: Schemas (`estimators._model_file`) of the arrays that every State ends with.
+#: Schemas (`model_file`) of the arrays that every State ends with.
 BOOKKEEPING = {"t": "1:count", "fired": "d:bool", "rng": "1:seed", "repairs": f"{n_repairs}:count"}
 
 

@@ -31,8 +31,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg.blas import get_blas_funcs
 
-from ..networks.guards import EVERY
-from ..networks.rule import Rule
+from .guards import EVERY
+from .rule import Rule
 
 #: Where blocks pay: so many inputs at least, weights from them that no longer lie in cache, so many samples in a call
 #: (measured: benchmarks/speed.py, growth).

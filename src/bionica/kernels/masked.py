@@ -21,9 +21,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..networks.plasticity import absolute_sum
-from ..networks.rule import hot
-from ..networks.settling import ACCEPTED, EXCHANGES, Exact, pivot, settle_lateral
+from .plasticity import absolute_sum
+from .rule import hot
+from .settling import ACCEPTED, EXCHANGES, Exact, pivot, settle_lateral
 
 #: Sweeps behind the first guess.
 SWEEPS = 5

@@ -8,20 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from .._compat.sklearn import COUNT, fit_context
-from ..offline.outliers import without_outliers
-from ..offline.whitening import (
-    ChunkedRows,
-    Moments,
-    Whitening,
-    merge_moments,
-    moments,
-    one_blas_thread,
-    refine,
-    whitening,
-)
-from ._base import Estimator
-from ._input import Array, finite_map, unchanged_on_error, validated_rows
-from ._model_file import Record
+from ..estimator import Estimator
+from ..model_file import Record
+from ..samples import Array, finite_map, unchanged_on_error, validated_rows
+from ..trust.outliers import without_outliers
+from .whitening import ChunkedRows, Moments, Whitening, merge_moments, moments, one_blas_thread, refine, whitening
 
 
 def whitening_or_error(

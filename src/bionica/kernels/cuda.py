@@ -23,11 +23,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._compat import numba_cuda
-from ..networks.guards import EVERY
-from ..networks.rule import Rule, cold, leaves, rule_of, to_arrays
-from ..networks.settling import Exact
+from .guards import EVERY
 from .loop import bound, digest, largest_output
 from .masked import Masked, Pivoted
+from .rule import Rule, cold, leaves, rule_of, to_arrays
+from .settling import Exact
 
 #: Numbers of neurons with which the loops of a network are unrolled by force. Loops over fewer are unrolled anyway. More neurons
 #: do not fit into registers; they settle as on the CPU.

@@ -22,11 +22,10 @@ from typing import Any, cast
 import numba
 import numpy as np
 
-from .. import networks  # noqa: F401  (the rules register themselves)
 from .._compat.numba import COMPILING, compile_entry
-from ..networks.guards import EVERY
-from ..networks.rule import Rule, hot, in_buffers, n_inputs, precision, rule_of
 from . import blocks
+from .guards import EVERY
+from .rule import Rule, hot, in_buffers, n_inputs, precision, rule_of
 
 __all__ = ["Diverged", "Runner", "digest", "gain", "largest_output", "run", "scaled"]
 

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..offline.halves import roughness
-from ..offline.outliers import inliers_of
-from ._input import warn
+from ..samples import warn
+from .halves import roughness
+from .outliers import inliers_of
 
 Array = NDArray[Any]
 Floats = NDArray[np.float64]

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from .whitening import ChunkedRows, Moments, fold, moments, row_blocks, unit_of, whitening
+from ..offline.whitening import ChunkedRows, Moments, fold, moments, row_blocks, unit_of, whitening
 
 Array = npt.NDArray[Any]
 T = TypeVar("T")

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .. import lbfgs
+from ..offline import lbfgs
 
 Array = npt.NDArray[Any]
 

@@ -16,12 +16,12 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from ..engines.loop import announce
-from ..offline.ambiguity import Bands, bands
-from ..offline.halves import Uncertainty, follows_curve, uncertainty
-from ..offline.outliers import inliers_of
-from ._findings import CHECKS, Finding, Measures, concluded, exceeds, finding, measure, uncertain
-from ._input import DivergenceError, evenly_spaced, row_sample
+from ..kernels.loop import announce
+from ..samples import DivergenceError, evenly_spaced, row_sample
+from .ambiguity import Bands, bands
+from .findings import CHECKS, Finding, Measures, concluded, exceeds, finding, measure, uncertain
+from .halves import Uncertainty, follows_curve, uncertainty
+from .outliers import inliers_of
 
 Array = NDArray[Any]
 

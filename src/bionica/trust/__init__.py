@@ -1,0 +1,1 @@
+"""Whether to believe a fit: functions of matrices and data, which estimators call."""
