@@ -31,6 +31,7 @@ import bionica
 from bionica import ModelFileError
 from bionica.io import InputError, open_reader
 from bionica.model_file import read_model, write_model
+from bionica.offline import OfflineNICA
 from runner import RESULTS, markdown, setting
 
 MOST_MB, TIMEOUT = 500, 60.0
@@ -114,17 +115,18 @@ def mutate(content, rng):
 def estimators() -> list[Callable[[], Any]]:
     """Makers of every estimator, and of its main variants."""
     makers: list[Callable[[], Any]] = []
-    for name in bionica.__all__:
-        cls = getattr(bionica, name)
+    for cls in (*(getattr(bionica, name) for name in bionica.__all__), OfflineNICA):
         if isinstance(cls, type) and hasattr(cls, "fit"):
             options = {"random_state": 0, "max_iter": 10}
             options = {key: value for key, value in options.items() if key in cls().get_params()}
             makers.append(lambda cls=cls, options=options: cls(2, **options))
     for cls in (bionica.InterneuronNICA, bionica.TwoCompartmentNICA):
-        for params in ({"precondition": None}, {"precondition": "scale"}, {"dynamics": "gradient", "settle_steps": 30}):
-            makers.append(lambda cls=cls, params=params: cls(2, random_state=0, **params))  # noqa: PERF401
+        makers.append(lambda cls=cls: cls.as_published("d3", n_components=2, random_state=0))
+        makers.append(lambda cls=cls: cls(2, dynamics="gradient", settle_steps=30, random_state=0))
     makers.append(lambda: bionica.StreamingNICA(2, horizon=50, random_state=0))
-    makers.append(lambda: bionica.NonnegativePCA(2, whiten=False, random_state=0))
+    for cls in (bionica.NonnegativePCA, bionica.ConeNetwork):
+        for whiten in ("offline", False):
+            makers.append(lambda cls=cls, whiten=whiten: cls(2, whiten=whiten, random_state=0))  # noqa: PERF401
     return makers
 
 

@@ -17,10 +17,9 @@ import numpy as np
 import bionica
 from bionica._compat.numba_cuda import cuda
 from bionica.kernels import cuda as gpu
-from bionica.kernels.schedules import learning_rates
+from bionica.kernels.schedules import Schedule
 from runner import RESULTS, markdown
 
-PLAIN = {"precondition": None, "average": False, "init": "random"}
 #: Network, d, networks, samples, precision.
 CASES = (
     ("TwoCompartmentNICA", 3, 160_000, 20_000, "float32"),
@@ -51,18 +50,18 @@ def batch(name, d, n, T, dtype, n_data=10):
     S = np.stack([bionica.datasets.sparse_uniform(T, d, rng=rng) for _ in range(n_data)])
     X = (S @ A.T).astype(dtype)
     schedules = [(eta0, decay) for eta0 in (0.1, 0.05, 0.02, 0.01, 0.005) for decay in (1e-2, 1e-3, 1e-4)]
-    rates = np.stack([learning_rates(eta0, decay, 1.0, 0, T)[:, np.newaxis] for eta0, decay in schedules])
-    network = getattr(bionica, name)(d, eta0=0.01, random_state=0, **PLAIN)
-    states = [network._open(X[0])[0]]
+    rates = np.stack([Schedule(eta0, decay)(0, T)[:, np.newaxis] for eta0, decay in schedules])
+    network = getattr(bionica, name)(d, eta0=0.01, average=False, random_state=0)
+    learner = network._learner_for(d, X.dtype)
+    states = [learner.state]
     # Other initial weights, quickly: rows permuted.
     first = "W_xz" if name == "TwoCompartmentNICA" else "W_xy"
     for _ in range(min(n, 1000) - 1):
         W = getattr(states[0], first)[rng.permutation(d)] * rng.choice([-1, 1], (d, 1)).astype(dtype)
         states.append(states[0]._replace(**{first: np.ascontiguousarray(W)}))
-    params = network._rule_params(states[0], X.dtype)
     order = np.arange(n)
     return gpu.Batch(
-        [states[i % len(states)] for i in order], [params] * n, X, S.astype(dtype), order * n_data // n,
+        [states[i % len(states)] for i in order], [learner.params] * n, X, S.astype(dtype), order * n_data // n,
         rates.astype(dtype), order % len(rates), np.array([T // 10, T]),
     )  # fmt: skip
 

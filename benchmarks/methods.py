@@ -26,7 +26,7 @@ def mixed(method, S, k, snr_db, rng, A=None):
 
 
 def fitted(method, d, X, seed, **options):
-    """Return an estimator after `fit`; "as published" in the options takes the paper's setting."""
+    """Return an estimator after `fit`."""
     if method in PEERS:
         return _Peer(method, d, X, seed)
     return getattr(bionica, method)(d, random_state=seed, **options).fit(X)

@@ -36,6 +36,7 @@ class Table(NamedTuple):
     value: str = "error"
     form: str = "{:.2g}"
     large_is_good: bool = False
+    below: float | None = None  # print how many values are below, and the median
 
 
 def main(doc, name, tables_of, seed0):
@@ -107,18 +108,21 @@ def show(table, rows, before=()):
             line[method] = f"{here} / {there}" if before else here
         lines.append(line)
     failures = [f"- {row['method']}, {row}: {row['failure']}" for row in rows if "failure" in row]
-    note = f"{table.note} {table.value}: median (worst)" + (", here / there." if before else ".")
+    kind = "median (worst)" if table.below is None else f"number below {table.below:g} (median)"
+    note = f"{table.note} {table.value}: {kind}" + (", here / there." if before else ".")
     text = markdown(table.title, note, lines)
     return text + (f"\n{len(failures)} of {len(rows)} cases failed:\n" + "\n".join(failures) + "\n" if failures else "")
 
 
 def summary(table, rows):
-    """Return median (worst) of the value; a failure is the worst possible value."""
+    """Return median (worst) of the value, or the number below a limit (median); a failure is the worst possible value."""
     worst = -np.inf if table.large_is_good else np.inf
     values = np.array([row.get(table.value, worst) for row in rows], dtype=float)
     values = np.where(np.isnan(values), worst, values)
     if not len(values):
         return ""
+    if table.below is not None:
+        return f"{np.count_nonzero(values < table.below)} ({table.form.format(np.median(values))})"
     extreme = values.min() if table.large_is_good else values.max()
     return f"{table.form.format(np.median(values))} ({table.form.format(extreme)})"
 

@@ -41,19 +41,18 @@ def mixtures(n, d, k=None):
 # A function for each task, called in the worker: it prepares, and returns what is timed and how many samples or calls that are.
 
 
-def loop(name, setting, d, k=0, n=0):
+def loop(method, name, setting, d, k=0, n=0):
     import bionica
 
     d, k = int(d), int(k) or int(d)
     X = mixtures(int(n) or SIZES[d], d, k)
     cls = getattr(bionica, name)
-    if setting == "published":
-        network = cls.as_published("d3" if d == 3 else "d10", n_components=d, random_state=0)
-    else:
+    if setting == "defaults":
         network = cls(d, random_state=0)
-    for _ in range(1 + 20 * k // len(X)):  # past the samples that it starts with
-        network.partial_fit(X)
-    return partial(network.partial_fit, X), len(X)
+    else:  # "published", or with averages besides
+        options = {"average": True} if setting == "averaged" else {}
+        network = cls.as_published("d3" if d == 3 else "d10", n_components=d, random_state=0, **options)
+    return partial(getattr(network.fit(X), method), X), len(X)
 
 
 def one(name, method, d=3, n=200):
@@ -87,7 +86,8 @@ def sweep(seeds):
     return partial(sweep.run, plan, n_jobs=1, device="cpu"), 4 * int(seeds)
 
 
-TASKS = {"loop": loop, "one": one, "fit": fit, "sweep": sweep}
+TASKS = {method: partial(loop, method) for method in ("partial_fit", "partial_fit_transform")}
+TASKS |= {"one": one, "fit": fit, "sweep": sweep}
 
 
 def work():
@@ -203,7 +203,7 @@ def commands(sources, megabytes):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--src", type=Path, help="the src folder of another checkout")
-    parser.add_argument("--rounds", type=int, default=7, help="more on a busy machine")
+    parser.add_argument("--rounds", type=int, help="more on a busy machine; 7, or 3 with --quick")
     parser.add_argument("--tables", default="loops,growth,one,fits,sweep,first_fit,command")
     parser.add_argument("--quick", action="store_true", help="three rounds, smaller sizes")
     parser.add_argument("--write", action="store_true", help="write benchmarks/results/speed.md")
@@ -214,12 +214,14 @@ def main():
         return
     sources = {"before": args.src.resolve()} if args.src else {}
     sources["now"] = Path(__file__).parents[1] / "src"
-    rounds = 3 if args.quick else args.rounds
+    rounds = args.rounds or (3 if args.quick else 7)
     d, n = ((3, 10), 20_000) if args.quick else (SIZES, 100_000)
     ns, us, s = ("ns", 1e9), ("us", 1e6), ("s", 1.0)
-    loops = [f"loop {name} published {i}" for name in NETWORKS for i in d]
-    loops += [f"loop {name} defaults {i}" for name in ONLINE[:4] for i in d]
-    growth = [f"loop TwoCompartmentNICA published {i} {k} {size}" for i, k, size in
+    settings = [("published", name) for name in NETWORKS] + [("averaged", name) for name in NETWORKS[:2]]
+    settings += [("defaults", name) for name in ("ConeNetwork", "StreamingNICA")]
+    methods = ("partial_fit", "partial_fit_transform")
+    loops = [f"{method} {name} {which} {i}" for which, name in settings for i in d for method in methods]
+    growth = [f"partial_fit TwoCompartmentNICA published {i} {k} {size}" for i, k, size in
               ((3, 3, 10_000), (3, 3, 1_000_000), (20, 20, 20_000), (200, 200, 400), (10, 1000, 2000), (10, 20_000, 300),
                (100, 20_000, 300))]  # fmt: skip
     ones = [
@@ -232,10 +234,8 @@ def main():
     ]
     fits += [f"fit {name} exponential 5 10 {n // 5}" for name in ("MinimumVolumeCone", "NMF")]
     tables = {
-        "loops": partial(in_turns, "Loops", "`partial_fit` with learning on, sparse uniform sources.", ns, loops),
-        "growth": partial(
-            in_turns, "Growth", "d, k and the number of samples; from k = 1000 on in blocks.", ns, growth
-        ),
+        "loops": partial(in_turns, "Loops", "Method, estimator, settings, d; sparse uniform sources.", ns, loops),
+        "growth": partial(in_turns, "Growth", "The last three numbers: d, k and the number of samples.", ns, growth),
         "one": partial(in_turns, "Single samples", "d = 3, at defaults.", us, ones),
         "fits": partial(in_turns, "Offline fits", "d, k and the number of samples.", s, fits),
         "sweep": partial(

@@ -29,7 +29,7 @@ import bionica
 import problems
 import real_spectra
 import runner
-from bionica.trust.count import count_sources
+from bionica.cone.count import count_sources
 
 KINDS = (
     *(

@@ -3,7 +3,7 @@ A fermentation and its glucose
 ==============================
 
 Raman spectra of a fermentation, one every 75 s: without any calibration sample, one of three outputs follows the
-glucose that the laboratory measured (correlation 0.97).
+glucose that the laboratory measured (correlation 0.95).
 """
 
 import matplotlib.pyplot as plt

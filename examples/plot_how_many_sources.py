@@ -13,7 +13,7 @@ from bionica.datasets import mix, sparse_uniform
 
 # %%
 S = sparse_uniform(20_000, 5, rng=0)
-X, A = mix(S, n_mixtures=12, snr_db=20, rng=0)
+X, A = mix(S, n_mixtures=12, snr_db=25, rng=0)
 
 # %%
 nica = BatchNICA("auto", random_state=0).fit(X)

@@ -2,8 +2,8 @@
 Three photographs, pixel by pixel
 =================================
 
-One pass over mixed photographs in random order, one pixel at a time and from random weights, is enough to separate them
-(error below 0.01 of sources with variance 1).
+One pass of `StreamingNICA` over mixed photographs in random order, one pixel at a time and from random weights, is enough to
+separate them (error below 0.01 of sources with variance 1).
 """
 
 import numpy as np

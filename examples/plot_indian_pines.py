@@ -2,8 +2,8 @@
 Abundances in a hyperspectral image
 ===================================
 
-Indian Pines, 145 by 145 pixels and 200 bands: abundance maps of four materials and their spectra. They explain all but
-0.5 % of the energy, and one of them is the woods of the ground survey (ROC area of at least 0.95). No pure pixel is needed.
+Indian Pines, 145 by 145 pixels and 200 bands: abundance maps of three materials and their spectra. They explain all but
+1 % of the energy, and one of them is the woods of the ground survey (ROC area of at least 0.95). No pure pixel is needed.
 """
 
 import matplotlib.pyplot as plt
@@ -22,12 +22,13 @@ height, width, bands = cube.shape
 X = cube.reshape(-1, bands)
 
 # %%
-# Abundances sum to one. With five materials or more the estimator warns that an output does not fit.
-cone = MinimumVolumeCone(4, normalize="sum", random_state=0).fit(X)
+# Abundances sum to one. The estimator warns of signals beyond three sources; with four the fit is not reproducible:
+# rounding decides where it ends.
+cone = MinimumVolumeCone(3, normalize="sum", random_state=0).fit(X)
 Y = cone.transform(X)
 unexplained = np.sum((X - Y @ cone.mixing_.T) ** 2) / np.sum(X**2)
 print(f"unexplained energy: {unexplained:.2%}")
-assert unexplained < 0.005
+assert unexplained < 0.01
 
 # %%
 # Class 14 is woods; class 0 was not surveyed.
@@ -37,9 +38,9 @@ print("ROC area of woods:", np.round(woods, 3))
 assert max(woods) > 0.95
 
 # %%
-names = [f"material {i + 1}" for i in range(4)]
+names = [f"material {i + 1}" for i in range(3)]
 names[np.argmax(woods)] += ": woods"
-figure, axes = plt.subplots(2, 2, figsize=(5.4, 5.7), layout="constrained")
+figure, axes = plt.subplots(1, 3, figsize=(8, 3), layout="constrained")
 plot.images(Y, (height, width), names=names, axes=axes)
 
 # %%

@@ -2,8 +2,9 @@
 Watching inhibition learn
 =========================
 
-A single layer of neurons with local rules separates sources that are correlated. Lateral weights push neurons below zero where
-they respond to the same source; the dendrites learn to predict the somata, and the lateral weights become small.
+A whitening, which is not local, and a layer of neurons with local rules separate sources that are correlated. Lateral weights
+push neurons below zero where they respond to the same source; the dendrites learn to predict the somata, and the lateral weights
+become small.
 """
 
 import numpy as np
@@ -18,9 +19,9 @@ S = copula_uniform(100_000, 3, rho=0.5, rng=0)
 X, A = mix(S, n_mixtures=6, snr_db=36, rng=1)
 
 # %%
-# The weights over time: from mixtures to dendrites, between the neurons (one color for each neuron that receives them), and the
-# hardness of the wall that each neuron finds by itself. Lateral weights, of both signs, are
-# large at first, and small once the dendrites have learned.
+# The weights over time: from mixtures to dendrites (through the whitening), between the neurons (one color for each neuron that
+# receives them), and the hardness of the wall that each neuron finds by itself. Lateral weights, of both signs, are large at first,
+# and small once the dendrites have learned.
 network = ConeNetwork(3, random_state=0)
 record = plot.record_weights(network, X, every=200)
 axes = plot.weights(record)

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import bionica
-from bionica.estimators.network import OnlineNICA
+from bionica.estimator import Estimator, OfThePaper, OnlineEstimator
 from bionica.io import open_reader, open_writer
+from bionica.offline import OfflineNICA
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -23,11 +24,10 @@ hypothesis.settings.register_profile("fixed", derandomize=True)
 hypothesis.settings.load_profile("fixed")
 
 PUBLIC = [getattr(bionica, name) for name in bionica.__all__]
-NETWORKS = [cls for cls in PUBLIC if isinstance(cls, type) and issubclass(cls, OnlineNICA)]
-
-
-#: Those of the paper.
-NEURAL = [cls for cls in NETWORKS if cls._published]
+ESTIMATORS = [cls for cls in PUBLIC if isinstance(cls, type) and issubclass(cls, Estimator)] + [OfflineNICA]
+ONLINE = [cls for cls in ESTIMATORS if issubclass(cls, OnlineEstimator)]
+NETWORKS = [cls for cls in ONLINE if cls is not bionica.MinimumVolumeCone]
+NEURAL = [cls for cls in NETWORKS if issubclass(cls, OfThePaper)]
 
 
 def pytest_generate_tests(metafunc):

@@ -1,8 +1,6 @@
-"""The paper transcribed line by line in NumPy: the specification that the compiled networks are tested against.
+"""What `bionica.reference`, the paper in NumPy, does not have: the rest of the package transcribed line by line, and oracles.
 
-Shares no code with `bionica`. Mixtures are the rows of X; weights are passed in a dict by the paper's names and come
-back in one. Quadratic programs are solved by quadprog (as the paper did), asymmetric ones by trying every set of
-firing neurons.
+Shares no code with the compiled networks. Mixtures are the rows of X.
 """
 
 import itertools
@@ -11,26 +9,14 @@ import math
 import numpy as np
 from quadprog import solve_qp
 
-# --------------------------------------------------------------------------------------------- neural dynamics
+from bionica import reference
+
+# --------------------------------------------------------------------------------------------- neurons at rest
 
 
 def settle_qp(M, c):
-    """min z'Mz/2 - c'z over z >= 0."""
-    try:
-        z = solve_qp((M + M.T) / 2, c, np.eye(len(c)), np.zeros(len(c)))[0]
-    except ValueError:  # quadprog finds constraints "inconsistent" that z = 0 satisfies
-        return settle_lcp((M + M.T) / 2, c)
-    return np.maximum(z, 0)
-
-
-def settle_polished(M, c):
-    """`settle_qp`, solved again over the neurons that fire: quadprog loses digits where M is nearly singular."""
-    z = settle_qp(M, c)
-    F = np.flatnonzero(z > 1e-8 * z.max(initial=0))
-    polished = np.zeros(len(c))
-    polished[F] = np.linalg.solve(M[np.ix_(F, F)], c[F])
-    w = M @ polished - c
-    return polished if min(polished.min(), w.min()) >= -1e-12 * np.abs(c).max() else z
+    """min z'Mz/2 - c'z over z >= 0, by quadprog, as in the authors' code."""
+    return np.maximum(solve_qp(M, c, np.eye(len(c)), np.zeros(len(c)))[0], 0)
 
 
 def settle_lcp(M, c):
@@ -50,37 +36,7 @@ def settle_lcp(M, c):
     return np.maximum(best, 0)
 
 
-def settle_lateral(W, c, gamma, tol, max_iter):
-    """Eq. 15, repeated until convergence; gamma None: the safe step."""
-    z = np.zeros(len(c))
-    gamma = 1 / np.trace(W) if gamma is None else gamma
-    for _ in range(max_iter):
-        new = np.maximum(z + gamma * (c - W @ z), 0)
-        change = np.abs(new - z).max()
-        z = new
-        if change <= tol * gamma * np.abs(c).max():
-            break
-    return z
-
-
-def settle_interneurons(W_yn, W_ny, c, gamma, tol, max_iter, rectify=True):
-    """Eq. 9, repeated until convergence; gamma None: the safe step."""
-    y, n = np.zeros(len(c)), np.zeros(len(W_yn))
-    if gamma is None:
-        gamma = 0.5 / max(np.linalg.norm(W_yn) * np.linalg.norm(W_ny), 1)
-    for _ in range(max_iter):
-        y_new = y + gamma * (c - W_ny @ n)
-        if rectify:
-            y_new = np.maximum(y_new, 0)
-        n_new = n + gamma * (W_yn @ y_new - n)
-        change_y, change_n = np.abs(y_new - y).max(), np.abs(n_new - n).max()
-        y, n = y_new, n_new
-        if change_y <= tol * gamma * np.abs(c).max() and change_n <= tol * gamma * np.abs(n).max():
-            break
-    return y, n
-
-
-# --------------------------------------------------------------------------------------------- guards (appendix C)
+# --------------------------------------------------------------------------------------------- guards
 
 
 class LEcuyer:
@@ -93,196 +49,26 @@ class LEcuyer:
         self.a = self.a * 40014 % 2147483563
         return self.a / 2147483563
 
-    def normal(self):
-        radius = math.sqrt(-2 * math.log(self.uniform()))
-        return radius * math.cos(2 * math.pi * self.uniform())
+    def standard_normal(self, n):
+        return [math.sqrt(-2 * math.log(self.uniform())) * math.cos(2 * math.pi * self.uniform()) for _ in range(n)]
 
 
-class Guards:
-    def __init__(self, names, d, seed):
-        self.names = names
-        self.fired = np.zeros(d, bool)
-        self.rng = LEcuyer(seed)
-        self.repairs = dict.fromkeys(("silent", "row", "spectrum", "rate"), 0)
-
-    def flip_silent(self, W, y):
-        if "silent" in self.names:
-            self.fired |= y > 0
-            for i in np.flatnonzero(~self.fired):
-                W[i] = -W[i]
-                self.repairs["silent"] += 1
-
-    def replace_rows(self, W):
-        if "row" in self.names:
-            for i in range(len(W)):
-                if np.linalg.norm(W[i]) < 0.1:
-                    W[i] = [self.rng.normal() for _ in range(W.shape[1])]
-                    self.repairs["row"] += 1
-
-    def lift_singular_values(self, W):
-        if "spectrum" in self.names:
-            u, s, vh = np.linalg.svd(W, full_matrices=False)
-            if (s < 0.01).any():
-                self.repairs["spectrum"] += int((s < 0.01).sum())
-                s[s < 0.01] = 1
-                W[:] = u @ np.diag(s) @ vh
-
-    def lift_eigenvalues(self, W):
-        if "spectrum" in self.names:
-            lam, v = np.linalg.eigh(W)
-            if (lam < 0.01).any():
-                self.repairs["spectrum"] += int((lam < 0.01).sum())
-                lam[lam < 0.01] = 1
-                W[:] = v @ np.diag(lam) @ v.T
-
-    def cap(self, eta, most):
-        if "rate" in self.names and eta > most:
-            self.repairs["rate"] += 1
-            return most
-        return eta
+def capped_two_compartment_step(state, x, eta):
+    """Algorithm 2 with the guard `rate`: eta at most 0.5/|x - x_bar|^2."""
+    t = min(state["t"] + 1, state["window"])
+    dx = (x - state["x_bar"]) * (1 - 1 / t)  # x less the mean that includes x
+    return reference.two_compartment_step(state, x, min(eta, 0.5 / max(dx @ dx, 1e-300)))
 
 
-# --------------------------------------------------------------------------------------------- the networks
+def capped_nonnegative_pca_step(state, x, eta):
+    """Nonnegative PCA with the guard `rate`: eta at most 1/|y|^2."""
+    y = np.maximum(state["W"] @ state["F"] @ x, 0)
+    return reference.nonnegative_pca_step(state, x, min(eta, 1 / max(y @ y, 1e-300)))
 
 
-def weight_of_mean(t, window):
-    return 1 / t if window is None else 1 / min(t, window)
-
-
-def interneuron(X, weights, rates, *, guards=(), seed=(1,), window=None, gradient=None):
-    """Algorithm 1."""
-    W_xy, W_yn, W_ny = (np.array(weights[name], float) for name in ("W_xy", "W_yn", "W_ny"))
-    d, k = W_xy.shape
-    m = len(W_yn)
-    guard = Guards(guards, d, seed)
-    x_bar, y_bar, n_bar = np.zeros(k), np.zeros(d), np.zeros(m)
-    outputs = []
-    for t in range(1, len(X) + 1):
-        x, eta = X[t - 1], rates[t - 1]
-        c = W_xy @ x
-        if gradient is None:
-            y = settle_qp(W_ny @ W_yn, c)
-            n = W_yn @ y
-        else:
-            y, n = settle_interneurons(W_yn, W_ny, c, *gradient)
-        weight = weight_of_mean(t, window)
-        x_bar = x_bar + weight * (x - x_bar)
-        y_bar = y_bar + weight * (y - y_bar)
-        n_bar = n_bar + weight * (n - n_bar)
-        W_xy = W_xy + eta * (np.outer(y - y_bar, x - x_bar) - W_xy)
-        W_ny = W_ny + eta * (np.outer(y - y_bar, n - n_bar) - W_ny)
-        W_yn = W_yn + eta * (np.outer(n - n_bar, y - y_bar) - W_yn)
-        guard.flip_silent(W_xy, y)
-        if t % 100 == 0:
-            guard.replace_rows(W_xy)
-            for W in (W_xy, W_yn, W_ny):
-                guard.lift_singular_values(W)
-        outputs.append(y)
-    return np.array(outputs), {"W_xy": W_xy, "W_yn": W_yn, "W_ny": W_ny}, guard.repairs
-
-
-def two_compartment(X, weights, rates, *, tau, guards=(), seed=(1,), window=None, gradient=None):
-    """Algorithm 2."""
-    W_xz, W_zz = np.array(weights["W_xz"], float), np.array(weights["W_zz"], float)
-    d, k = W_xz.shape
-    guard = Guards(guards, d, seed)
-    x_bar, c_bar = np.zeros(k), np.zeros(d)
-    outputs = []
-    for t in range(1, len(X) + 1):
-        x, eta = X[t - 1], rates[t - 1]
-        c = W_xz @ x
-        z = settle_qp(W_zz, c) if gradient is None else settle_lateral(W_zz, c, *gradient)
-        weight = weight_of_mean(t, window)
-        x_bar = x_bar + weight * (x - x_bar)
-        c_bar = c_bar + weight * (c - c_bar)
-        with np.errstate(divide="ignore"):
-            eta = guard.cap(eta, 0.5 / np.sum((x - x_bar) ** 2))
-        W_xz = W_xz + 2 * eta * (np.outer(z, x) - np.outer(c - c_bar, x - x_bar))
-        W_zz = W_zz + eta / tau * (np.outer(z, z) - W_zz)
-        guard.flip_silent(W_xz, z)
-        if t % 100 == 0:
-            guard.lift_eigenvalues(W_zz)
-        outputs.append(z)
-    return np.array(outputs), {"W_xz": W_xz, "W_zz": W_zz}, guard.repairs
-
-
-class WhiteningLayer:
-    """The first layer of Pehlevan et al. (2017)."""
-
-    def __init__(self, weights, window, gradient):
-        self.W_xh, self.W_hg = np.array(weights["W_xh"], float), np.array(weights["W_hg"], float)
-        self.window, self.gradient = window, gradient
-        d, k = self.W_xh.shape
-        self.x_bar, self.h_bar, self.g_bar = np.zeros(k), np.zeros(d), np.zeros(d)
-
-    def settle(self, x):
-        c = self.W_xh @ x
-        if self.gradient is None:
-            h = np.linalg.inv(self.W_hg.T @ self.W_hg) @ c
-            return h, self.W_hg @ h
-        return settle_interneurons(self.W_hg, self.W_hg.T, c, *self.gradient, rectify=False)
-
-    def learn(self, x, h, g, t, zeta):
-        weight = weight_of_mean(t, self.window)
-        self.x_bar = self.x_bar + weight * (x - self.x_bar)
-        self.h_bar = self.h_bar + weight * (h - self.h_bar)
-        self.g_bar = self.g_bar + weight * (g - self.g_bar)
-        self.W_xh = self.W_xh + zeta * (np.outer(h - self.h_bar, x - self.x_bar) - self.W_xh)
-        self.W_hg = self.W_hg + zeta * (np.outer(g - self.g_bar, h - self.h_bar) - self.W_hg)
-
-
-def two_layer_nsm(X, weights, rates, zetas, *, guards=(), seed=(1,), window=None, gradient=None):
-    """2-layer NSM."""
-    layer = WhiteningLayer(weights, window, gradient)
-    W_hy, W_yy = np.array(weights["W_hy"], float), np.array(weights["W_yy"], float)
-    guard = Guards(guards, len(W_hy), seed)
-    outputs = []
-    for t in range(1, len(X) + 1):
-        x, eta = X[t - 1], rates[t - 1]
-        h, g = layer.settle(x)
-        c = W_hy @ h
-        y = settle_qp(W_yy, c) if gradient is None else settle_lateral(W_yy, c, *gradient)
-        layer.learn(x, h, g, t, zetas[t - 1])
-        W_hy = W_hy + eta * (np.outer(y, h) - W_hy)
-        W_yy = W_yy + eta * (np.outer(y, y) - W_yy)
-        guard.flip_silent(W_hy, y)
-        if t % 100 == 0:
-            guard.lift_eigenvalues(W_yy)
-        outputs.append(y)
-    learned = {"W_xh": layer.W_xh, "W_hg": layer.W_hg, "W_hy": W_hy, "W_yy": W_yy}
-    return np.array(outputs), learned, guard.repairs
-
-
-def whiten_offline(X, d):
-    """Noncentered whitening over the d leading directions: F with cov(F x) = I; Lambda^-1/2 U'."""
-    C = np.cov(X.T, bias=True).reshape(X.shape[1], X.shape[1])
-    lam, U = np.linalg.eigh(C)
-    leading = np.argsort(lam)[::-1][:d]
-    return (U[:, leading] / np.sqrt(lam[leading])).T
-
-
-def nonnegative_pca(X, weights, rates, zetas=None, *, F=None, guards=(), seed=(1,), window=None, gradient=None):
-    """Online nonnegative PCA; F whitens offline, zetas are the rates of online whitening, neither: X is white."""
-    W = np.array(weights["W"], float)
-    layer = WhiteningLayer(weights, window, gradient) if zetas is not None else None
-    guard = Guards(guards, len(W), seed)
-    outputs = []
-    for t in range(1, len(X) + 1):
-        x, eta = X[t - 1], rates[t - 1]
-        if layer is not None:
-            h, g = layer.settle(x)
-        else:
-            h = x if F is None else F @ x
-        y = np.maximum(W @ h, 0)
-        with np.errstate(divide="ignore"):
-            eta = guard.cap(eta, 1 / np.sum(y**2))
-        W = W + eta * (np.outer(y, h) - np.outer(y, y) @ W)
-        if layer is not None:
-            layer.learn(x, h, g, t, zetas[t - 1])
-        guard.flip_silent(W, y)
-        outputs.append(y)
-    learned = {"W": W} | ({} if layer is None else {"W_xh": layer.W_xh, "W_hg": layer.W_hg})
-    return np.array(outputs), learned, guard.repairs
+def two_layer_nsm_repair(state, y):
+    """The repairs of 2-layer NSM and the guard `spectrum`, which acts on W_yy as the paper's does on W_zz."""
+    reference.repair(state | {"W_zz": state["W_yy"]}, y)
 
 
 # --------------------------------------------------------------------------------------------- running whitening
@@ -347,18 +133,16 @@ class RunningWhitening:
             return False
         return True
 
-    def weigh(self, v, bounded=True):
+    def weigh(self, v):
         """dv and the weight g."""
         dv = v - self.v_bar
         q = dv @ dv
         if self.run == 0 and v @ v > 0 and self.past.n == 0:
             self.level += 3 / (self.age + 6) * (min(v @ v / self.energy(), 1) - self.level)
-        g = 1.0
-        if bounded:
-            tau = 1.5 * self.r[1] * np.clip(self.r[1] / self.r[0], 1, 4) ** 2
-            g = min(1, tau / q) ** 2 if q > 0 else 1.0
-            s = self.quantile_step()
-            self.r = self.r * np.where(q > self.r, 1 + s, 1 - s * np.array([0.02, 0.005]))
+        tau = 1.5 * self.r[1] * np.clip(self.r[1] / self.r[0], 1, 4) ** 2
+        g = min(1, tau / q) ** 2 if q > 0 else 1.0
+        s = self.quantile_step()
+        self.r = self.r * np.where(q > self.r, 1 + s, 1 - s * np.array([0.02, 0.005]))
         return dv, g
 
     def quantile_step(self):
@@ -461,134 +245,54 @@ class RunningWhitening:
         self.K, self.v_bar = B @ self.K, B @ self.v_bar
 
 
-# --------------------------------------------------------------------------------------------- natural-gradient steps
+# --------------------------------------------------------------------------------------------- behind a whitening
 
 
-class Natural:
-    """What both natural networks share; V = M^-1 W."""
-
-    def __init__(self, F, white, W, M, guards):
-        self.F, self.white, self.W, self.M, self.guards = F, white, W, M, guards
-        self.W_mean, self.M_mean, self.flipped = W, M, 0
-
-    def step(self, x, eta):
-        """Learn from x; returns the output that was made before learning."""
-        white = self.white
+def nonnegative_pca(X, W, F, white, rates):
+    """Nonnegative PCA behind a RunningWhitening of F x, with the guards `silent` and `rate`; returns outputs and W."""
+    W, fired, outputs = W.copy(), np.zeros(len(W), bool), []
+    for x, eta in zip(X, rates, strict=True):
         if white.is_due():
-            self.attend()
-        u = self.F @ x
-        v = white.K @ u
-        y = settle_polished(self.M, self.W @ v)
-        if white.learns_from(u, v):
-            V = np.linalg.solve(self.M, self.W)
-            dv, g = white.weigh(v, "rate" in self.guards)
-            white.add_to_block(v, g)
-            T = white.rotation(V @ v, g) - np.eye(white.d)
-            s, p = self.vectors(y, v, V)
-            q = s @ np.linalg.solve(self.M, s)
-            a = g * eta * (s @ s) / (1 + s @ s) ** 2
-            self.W = (1 - a) * self.W + a * np.outer(s, p)
-            self.learn_lateral(s, a, q)
-            self.W = self.W + self.M @ T @ V
-            white.whiten(dv, *white.count(g))
-            c = 11 / (white.n + 10)
-            self.W_mean, self.M_mean = (
-                self.W_mean + c * (self.W - self.W_mean),
-                self.M_mean + c * (self.M - self.M_mean),
-            )
-        return y
-
-    def attend(self):
-        white = self.white
-        V = np.linalg.solve(self.M, self.W)
-        negative = V @ white.v_bar < 0
-        if white.must_restart(V) and "restart" in self.guards:
-            white.K = V @ white.K
-            white.restart()
-            self.set_identity()
-            self.W_mean, self.M_mean = self.W, self.M
-            return
-        if white.age >= white.due:
             white.tend()
-        if "silent" in self.guards and negative.any():
-            self.flip(np.where(negative, -1.0, 1.0))
-            self.flipped += negative.sum()
-            self.W_mean, self.M_mean = self.W, self.M
+        h = white.K @ F @ x
+        y = np.maximum(W @ h, 0)
+        outputs.append(y)
+        fired |= y > 0
+        if white.learns_from(F @ x, h):
+            dv, g = white.weigh(h)
+            W += min(g * eta, 1 / max(y @ y, 1e-300)) * np.outer(y, h - W.T @ y)
+            white.whiten(dv, *white.count(g))
+        W[~fired] *= -1
+    return np.array(outputs), W
 
 
-class NaturalTwoCompartment(Natural):
-    """Algorithm 2 with natural-gradient steps; W is W_xz and M is W_zz."""
+def cone_network(X, W_xz, W_zz, rates, *, kappa=None, F=None, white=None, size=None, horizon=None):
+    """The network for correlated sources, behind a RunningWhitening of F x, behind F, or local with the mean `size` of x'x/d.
 
-    def vectors(self, z, v, V):
-        return z, v
-
-    def learn_lateral(self, z, a, q):
-        self.M = (1 - a) * self.M + a * np.outer(z, z)
-
-    def flip(self, sign):
-        self.W, self.M = sign[:, None] * self.W, np.outer(sign, sign) * self.M
-
-    def set_identity(self):
-        self.W = self.M = np.eye(self.white.d)
-
-
-class NaturalInterneuron(Natural):
-    """Algorithm 1 with natural-gradient steps; W is W_xy and M is W_yn'W_yn."""
-
-    def __init__(self, F, white, W_xy, W_yn, guards):
-        super().__init__(F, white, W_xy, W_yn.T @ W_yn, guards)
-        self.W_yn = W_yn
-
-    def vectors(self, y, v, V):
-        return y - V @ self.white.v_bar, v - self.white.v_bar
-
-    def learn_lateral(self, dy, a, q):
-        b = (np.sqrt(1 + a / (1 - a) * q) - 1) / q if q > 0 else 0.0
-        self.W_yn = np.sqrt(1 - a) * (self.W_yn + b * np.outer(self.W_yn @ np.linalg.solve(self.M, dy), dy))
-        self.M = self.W_yn.T @ self.W_yn
-
-    def flip(self, sign):
-        self.W, self.W_yn, self.M = sign[:, None] * self.W, sign * self.W_yn, np.outer(sign, sign) * self.M
-
-    def set_identity(self):
-        self.W, self.W_yn = np.eye(self.white.d), np.eye(*self.W_yn.shape)
-        self.M = self.W_yn.T @ self.W_yn
-
-
-def cone_network(
-    X, W_xz, W_zz, rates, *, kappa=None, F=None, white=None, size=None, horizon=None, guards=(), gradient=None
-):
-    """The network for correlated sources: natural steps with a RunningWhitening, else local with the mean `size` of x'x/d.
-
-    W_xz are weights from F x, or from x.
-
-    Returns outputs, weights and averaged weights, and the hardness of each wall.
+    W_xz are weights from F x, or from x. Returns outputs, weights and averaged weights, and the hardness of each wall.
     """
     W_xz, Q = np.array(W_xz, float), W_zz - np.eye(len(W_zz))
     d, k = W_xz.shape
     log_kappa, p, m, q = np.zeros(d), np.ones(d), np.ones(d), np.ones(d)
     mean_xz, mean_Q = W_xz, Q
     outputs = []
-    for t, (x, eta) in enumerate(zip(X, rates, strict=True), 1):
+    for t, (x, rate) in enumerate(zip(X, rates, strict=True), 1):
         if white is not None and white.is_due():
             white.tend()
-        u = x if white is None else F @ x
+        u = x if F is None else F @ x
         c = W_xz @ u
-        z = settle_lcp(np.eye(d) + Q, c) if gradient is None else settle_lateral(np.eye(d) + Q, c, *gradient)
+        z = settle_lcp(np.eye(d) + Q, c)
         v = c - Q @ z
-        if white is None:
-            w_mean = 1 / (t + k if horizon is None else min(t + k, horizon))
-            size = size + w_mean * (min(u @ u / d, 25 * size) - size)
-            P = np.eye(k) / size
-        else:
+        P, eta = np.eye(k) if size is None else 3 * np.eye(k) / size, rate
+        if white is not None:
             assert white.learns_from(u, white.K @ u)
-            dv, share = white.weigh(white.K @ u, "rate" in guards)
+            dv, share = white.weigh(white.K @ u)
             P = white.K.T @ np.linalg.inv(np.eye(d) + np.outer(white.v_bar, white.v_bar)) @ white.K
-            eta = share * eta
+            eta = share * rate
         w = 1 / max(1, np.abs(v).mean())
         top = -0.75 * np.log(np.finfo(float).eps) if kappa is None else np.log(kappa)
         if horizon is not None:
-            top = min(top, 2 * np.log(max(eta * horizon / d, 1)))
+            top = min(top, 2 * np.log(max(rate * horizon / d, 1)))
         new_Q, dendrite = Q.copy(), W_xz.copy()
         for i in range(d):
             hard = np.exp(log_kappa[i])
@@ -603,7 +307,7 @@ def cone_network(
                     r = 1 if kappa is not None else min(1, m[i] ** 2 / q[i])
                     log_kappa[i] += 1.25 * eta / d * z_bar * (r - 0.6)
                     log_kappa[i] = np.clip(log_kappa[i], 0, max(top, 0))
-            a, b = eta / (hard * d), eta / (hard**0.75 * d) * (3 if white is None else 1)
+            a, b = eta / (hard * d), eta / (hard**0.75 * d)
             for j in range(d):
                 if j != i:
                     new_Q[i, j] = Q[i, j] + a * (w * z[j] * (1 - np.sqrt(hard) * s) - Q[i, j])
@@ -611,15 +315,15 @@ def cone_network(
             dendrite[i] = W_xz[i] * (1 + h if h > 0 else 1 / (1 - h))
             dendrite[i] += b * (v[i] - c[i]) * (P @ u) / (1 + b * (u @ P @ u))
         W_xz, Q = dendrite, new_Q
-        if white is None:
-            weight = 11 / ((t if horizon is None else min(t, horizon)) + 10)
-        else:
+        if white is not None:
             white.whiten(dv, *white.count(share))
-            weight = 11 / (white.n + 10)
+        if size is not None:
+            size += (min(u @ u / d, 30 * size) - size) / min(t + k, horizon or np.inf)
+        weight = 11 / (min(t, horizon or np.inf) + 10)
         mean_xz, mean_Q = mean_xz + weight * (W_xz - mean_xz), mean_Q + weight * (Q - mean_Q)
         outputs.append(z)
     W_zz, mean_zz = np.eye(d) + Q, np.eye(d) + mean_Q
-    weights = {"W_xz": W_xz, "W_zz": W_zz, "W_xz_mean": mean_xz, "W_zz_mean": mean_zz, "wall.log_kappa": log_kappa}
+    weights = {"W_xz": W_xz, "W_zz": W_zz, "W_xz_mean": mean_xz, "W_zz_mean": mean_zz, "facet.log_kappa": log_kappa}
     return np.array(outputs), weights
 
 
@@ -646,7 +350,7 @@ class OrthantRotation(RunningWhitening):
         """Learn from x; returns the output that was made before learning."""
         d = self.d
         if self.is_due():
-            self.attend()
+            self.maintain()
         u = x if self.F is None else self.F @ x
         v = self.K @ u
         y = np.maximum(self.V_mean @ v, 0) if self.power > 0 else np.zeros(d)
@@ -656,7 +360,7 @@ class OrthantRotation(RunningWhitening):
             self.learn(x, v)
         return y
 
-    def attend(self):
+    def maintain(self):
         if self.must_restart(self.V):
             self.K = self.V @ self.K
             self.restart()
@@ -684,7 +388,7 @@ class OrthantRotation(RunningWhitening):
         if self.F is not None:
             self.P += g * np.outer(dx, du)
             self.x_bar = self.x_bar + m * dx
-        self.V_mean = self.V_mean + 6 / (min(self.age, self.h or np.inf) + 5) * (self.V - self.V_mean)
+        self.V_mean = self.V_mean + 11 / (min(self.age, self.h or np.inf) + 10) * (self.V - self.V_mean)
 
     def turn_projection(self):
         A = self.P @ (self.V @ self.K).T

@@ -47,6 +47,8 @@ def test_a_failing_case_is_the_worst_value_and_is_listed():
     text = runner.show(table, runner.run("t", table), before=[{"method": "a", "d": 3, "seed": 1, "error": 2.0}])
     assert "inf (inf) / 2 (2)" in text
     assert "1 of 2 cases failed" in text and "ZeroDivisionError" in text
+    below = table._replace(below=1.5)
+    assert "number below 1.5" in (text := runner.show(below, runner.run("t", below))) and "1 (inf)" in text
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -62,5 +64,6 @@ def test_peers_recover_independent_sources():
 @pytest.mark.slow
 def test_two_checkouts_are_measured_in_turn():
     sources = {"before": SRC, "now": SRC}
-    text = speed.in_turns("T", "", ("ns", 1e9), ["loop NonnegativePCA published 3 3 1000"], sources, rounds=1)
-    assert float(text.splitlines()[-1].split("|")[-2]) > 0
+    tasks = [f"{method} NonnegativePCA published 3 3 1000" for method in ("partial_fit", "partial_fit_transform")]
+    text = speed.in_turns("T", "", ("ns", 1e9), tasks, sources, rounds=1)
+    assert all(float(line.split("|")[-2]) > 0 for line in text.splitlines()[-2:])

@@ -35,6 +35,8 @@ def test_a_method_that_cannot_separate_the_data_is_not_kept():
     found = separate(X, 4, random_state=0)
     assert type(found).__name__ == "MinimumVolumeCone"
     assert not found.choice_.tried["BatchNICA"].ok
+    assert found.choice_.tried["MinimumVolumeCone"].ok
+    assert found.choice_.why == "its fit shows no problem, and that of BatchNICA does"
 
 
 @pytest.mark.parametrize("method", ["batch", "cone", "streaming"])
@@ -47,9 +49,29 @@ def test_a_method_can_be_asked_for(method):
 
 def test_a_column_of_times_is_refused():
     pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame(problem("sparse")[0]).rename(columns={3: "time"})
-    with pytest.raises(ValueError, match="time"):
+    frame = pandas.DataFrame(problem("sparse")[0]).add_prefix("channel ").rename(columns={"channel 3": "time"})
+    frame["time"] = np.arange(len(frame)) / 4
+    with pytest.raises(ValueError, match=r"X\.drop\(columns=\['time'\]\)"):
         separate(frame)
+
+
+@pytest.mark.parametrize("name", ["NO", "index", "time"])
+def test_a_column_that_varies_as_a_mixture_is_one_whatever_its_name(name):
+    pandas = pytest.importorskip("pandas")
+    X, S = problem("sparse")
+    for names in ([*map(str, range(12))], [*"abcdefghijkl"]):
+        frame = pandas.DataFrame(X, columns=names)
+        named = frame.rename(columns={names[3]: name})
+        with pytest.warns(UserWarning, match=rf"columns=\['{name}'\]\) omits"):
+            found = separate(named, 3, method="batch", random_state=0)
+        assert found.n_features_in_ == 12
+        assert worst_correlation(S, found.transform(named)) > 0.99
+
+
+@pytest.mark.parametrize("n_sources", [None, 0, -1, 2.5, True, "3"])
+def test_a_number_of_sources_that_is_none_is_refused(n_sources):
+    with pytest.raises(ValueError, match=rf"n_sources={n_sources!r} is not a number of sources: give .* 'auto'"):
+        separate(problem("sparse")[0], n_sources)
 
 
 @pytest.mark.parametrize("options", [{}, {"method": "cone"}])
@@ -78,7 +100,7 @@ def test_the_same_seed_gives_the_same_bits():
 def test_more_rows_than_are_looked_at_give_the_same_method(monkeypatch):
     X, S = problem("abundances", T=6000)
     whole = separate(X, random_state=0)
-    monkeypatch.setattr("bionica.separate._ROWS", 1000)
+    monkeypatch.setattr("bionica.separation._ROWS", 1000)
     sampled = separate(X, random_state=0)
     assert sampled.choice_.method == whole.choice_.method and sampled.choice_.n_sources == 3
     assert worst_correlation(S, sampled.transform(X)) > 0.99

@@ -3,6 +3,7 @@
 import io
 import logging
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,9 +16,10 @@ import typer
 from typer.testing import CliRunner
 
 import bionica
-from bionica.cli import app
-from bionica.cli.console import Console, StandardInput
+from bionica.cli import app, separate, sweep
+from bionica.cli.console import OPTIONS, Console, StandardInput, one_line
 from bionica.io import InputError
+from bionica.trust.findings import REMEDIES
 
 
 def loaded_by(code):
@@ -105,6 +107,23 @@ def test_an_error_that_the_library_raises_about_a_parameter_is_the_users(monkeyp
     wrong = lambda: bionica.datasets.paper_mixing("d4")  # noqa: E731
     monkeypatch.setattr(sys.modules["bionica.cli.doctor"], "examine", wrong)
     assert CliRunner().invoke(app, ["doctor"]).exit_code == 1
+
+
+def test_remedies_and_messages_name_options():
+    """Nothing of Python is left of a remedy, or of a message about a parameter."""
+    for remedy in (text for key, text in REMEDIES.items() if key != "natural"):
+        assert not re.search(r"\w=|X\.T|_mixing|use \w+(NICA|Cone)", one_line(remedy)), remedy
+    assert one_line("n_components=6 is too large, n_components=None") == "--sources 6 is too large, --sources auto"
+    assert (
+        one_line("pass axis=1, header=False or skip='3'; because=1")
+        == "pass --axis 1, --no-header or --skip '3'; because=1"
+    )
+
+
+def test_every_option_that_a_message_names_exists():
+    known = {name for command in (separate, sweep) for name in command.__annotations__} | {"no_header"}
+    for option in re.findall(r"--([a-z-]+)", " ".join(OPTIONS.values())):
+        assert option.replace("-", "_") in known, option
 
 
 def test_a_signal_just_before_a_read_ends_it():

@@ -186,6 +186,21 @@ def test_a_bad_number_is_named_by_its_row(value, row):
     assert not hasattr(network, "components_")
 
 
+@pytest.mark.parametrize("estimator", [BatchNICA(3), BatchNICA("auto"), NoncenteredWhitener()])
+def test_the_first_bad_row_is_named_though_a_later_block_is_read_before(estimator):
+    X, later = mixed(20_000, 3), threading.Event()
+    X[[3000, 17_000], 1] = np.nan
+
+    def slow(block, block_info=None):
+        """Wait in the first block until the last one has been read."""
+        last = block_info[0]["chunk-location"][0] == 1
+        later.set() if last else later.wait(5)
+        return block
+
+    with pytest.raises(ValueError, match=r"X\[3000, 1\] is NaN"):
+        estimator.fit(da.from_array(X, chunks=(10_000, 3)).map_blocks(slow, dtype=X.dtype))
+
+
 @pytest.mark.parametrize(
     ("X", "error", "message"),
     [

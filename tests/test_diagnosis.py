@@ -6,10 +6,21 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import bionica
-from bionica import BatchNICA, InterneuronNICA, MinimumVolumeCone, NonnegativePCA, StreamingNICA, TwoCompartmentNICA
+from bionica import (
+    BatchNICA,
+    ConeNetwork,
+    InterneuronNICA,
+    MinimumVolumeCone,
+    NonnegativePCA,
+    StreamingNICA,
+    TwoCompartmentNICA,
+)
+from bionica.cone import count
 from bionica.trust.ambiguity import bands
+from bionica.trust.diagnosis import diagnose
 from conftest import reaction
 
 RIGHT = pytest.mark.filterwarnings("error::sklearn.exceptions.ConvergenceWarning")
@@ -33,9 +44,7 @@ def names(diagnosis):
 
 
 @RIGHT
-@pytest.mark.parametrize(
-    "estimator", [BatchNICA, MinimumVolumeCone, StreamingNICA, TwoCompartmentNICA, InterneuronNICA]
-)
+@pytest.mark.parametrize("estimator", [BatchNICA, MinimumVolumeCone, StreamingNICA, ConeNetwork, InterneuronNICA])
 def test_a_right_fit_is_called_right(estimator):
     X = mixed(sparse(10_000, 3), 6)
     found = estimator(3, random_state=0).fit(X).diagnose(X)
@@ -184,10 +193,17 @@ def test_a_network_whose_outputs_are_huge_says_so_while_it_learns():
     """As published rates do on matrices that they were not tuned for."""
     X = mixed(sparse(1000, 3), 3, noise=0.0)
     init = {"W_xz": 1e6 * np.eye(3), "W_zz": np.eye(3)}
-    network = TwoCompartmentNICA(3, precondition=None, average=False, eta0=1e-9, decay=0.0, init=init, random_state=0)
-    with pytest.warns(ConvergenceWarning, match="natural"):
+    network = TwoCompartmentNICA(3, average=False, eta0=1e-9, decay=0.0, init=init, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="eta0"):
         assert network.partial_fit_transform(X).max() > 1e5
-    assert "natural" in network.diagnose(X).findings[0].remedies
+
+
+def test_X_that_does_not_vary_is_called_so():
+    X = sparse(500, 2) @ np.ones((2, 4))
+    estimator = BatchNICA(1, random_state=0).fit(X)
+    found = estimator.diagnose(np.tile(X[:1], (50, 1)))
+    assert names(found) == ["constant"]
+    assert str(found).startswith("- X does not vary")
 
 
 @IGNORED
@@ -257,6 +273,26 @@ def test_fit_warns_once_with_at_most_three_sentences():
     assert set(names(nica.diagnose(X, refit=False))) <= set(names(found))
 
 
+def test_refits_and_counts_run_with_one_thread_of_blas(monkeypatch):
+    X, seen = mixed(sparse(500, 2), 4), []
+
+    def spied(function):
+        def spy(*arguments):
+            seen.extend(library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas")
+            return function(*arguments)
+
+        return spy
+
+    nica = BatchNICA(2, random_state=0).fit(X)
+    monkeypatch.setattr(count, "rough_cones", spied(count.rough_cones))
+    with threadpool_limits(2, "blas"):
+        diagnose(X, nica.components_, nica.mixing_, spied(lambda rows: (nica.components_, nica.mixing_)), n=500)
+        refits = len(seen)
+        assert count.count_sources(X).n_sources == 2
+    assert len(seen) > refits > 0
+    assert set(seen) == {1}
+
+
 def test_text_html_and_plot_show_every_output():
     matplotlib = pytest.importorskip("matplotlib")
     matplotlib.use("agg")
@@ -271,7 +307,7 @@ def test_text_html_and_plot_show_every_output():
 @pytest.mark.parametrize("X", [np.ones((5, 3)), np.ones(6), np.ones((1, 6))])
 def test_X_of_another_shape_is_refused(X):
     nica = BatchNICA(3, random_state=0).fit(mixed(sparse(500, 3), 6))
-    with pytest.raises(ValueError, match="shape"):
+    with pytest.raises(ValueError, match=r"features|2D array|minimum of 2"):
         nica.diagnose(X)
 
 

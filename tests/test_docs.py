@@ -10,12 +10,21 @@ import numpy as np
 import pytest
 
 import bionica
+from bionica import reference
 from bionica.datasets import mix, sparse_uniform
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = sorted((ROOT / "examples").glob("plot_*.py"))
 #: Modules whose `__all__` is public. `bionica.river` is public too, and imports river.
-MODULES = ("bionica", "bionica.metrics", "bionica.datasets", "bionica.plot", "bionica.sweep", "bionica.hyperspy")
+MODULES = (
+    "bionica",
+    "bionica.metrics",
+    "bionica.datasets",
+    "bionica.plot",
+    "bionica.sweep",
+    "bionica.hyperspy",
+    "bionica.offline",
+)
 
 
 def listed():
@@ -24,7 +33,7 @@ def listed():
     for line in (ROOT / "docs" / "reference" / "index.md").read_text().splitlines():
         if line.startswith(".. currentmodule::"):
             module = line.split()[-1]
-        elif re.fullmatch(r"   \w+", line):
+        elif re.fullmatch(r"   [\w.]+", line):
             names.add(f"{module}.{line.strip()}")
     return names
 
@@ -46,8 +55,14 @@ def methods(value):
     ]
 
 
+def is_defined_there(name, value):
+    """Whether a name of `bionica.reference` is a public function of it."""
+    return inspect.isfunction(value) and value.__module__ == reference.__name__ and not name.startswith("_")
+
+
 def test_the_reference_has_every_public_name():
     names = {*public(), "bionica.river.RiverTransformer", "bionica.io.open_reader"}
+    names |= {f"bionica.reference.{name}" for name, value in vars(reference).items() if is_defined_there(name, value)}
     assert names <= listed()
     for name in listed() - names:
         assert name.startswith("bionica.offline.objectives."), name
@@ -79,7 +94,7 @@ def test_pages_link_to_files_that_exist():
         "docs/index.md",
         "docs/start.md",
         "docs/cone-network.md",
-        *(f"docs/guides/{name}.md" for name in ("spectra", "images", "streams")),
+        *(f"docs/guides/{name}.md" for name in ("spectra", "images", "streams", "no-tuning")),
     ],
 )
 @pytest.mark.filterwarnings("ignore")  # of fits to few samples
@@ -96,6 +111,16 @@ def test_the_python_of_a_page_runs(page, tmp_path, monkeypatch):
     code = "\n".join(re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(), flags=re.MULTILINE | re.DOTALL))
     assert code
     exec(compile(code, page, "exec"), given)
+
+
+def test_no_page_or_example_names_a_mode_that_does_not_exist():
+    folders = (ROOT / "docs", ROOT / "examples", ROOT / "benchmarks")
+    files = [path for folder in folders for path in folder.rglob("*") if path.suffix in (".md", ".py", ".rst")]
+    files = [path for path in files if not {"_build", "gallery", "generated"} & set(path.parts)]
+    gone = re.compile(r"\bprecondition\b|natural (?:step|network|gradient)|bionica\.estimators|bionica\.engines", re.I)
+    assert [
+        str(path) for path in [*files, ROOT / "README.md", ROOT / "CONTRIBUTING.md"] if gone.search(path.read_text())
+    ] == []
 
 
 def test_the_version_is_the_same_everywhere():

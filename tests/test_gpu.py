@@ -22,9 +22,9 @@ plan = {
         {"name": "TwoLayerNSM", "published": "d3"},
         {"name": "NonnegativePCA", "published": "d3"},
         {"name": "TwoCompartmentNICA", "label": "default"},
-        {"name": "TwoCompartmentNICA", "label": "scaled", "params": {"precondition": "scale"}},
+        {"name": "InterneuronNICA", "label": "untuned"},
         {"name": "ConeNetwork"},
-        {"name": "ConeNetwork", "label": "local cone", "params": {"precondition": None, "horizon": 60}},
+        {"name": "NonnegativePCA", "label": "white", "params": {"whiten": False}},
         {"name": "StreamingNICA"},
         {"name": "StreamingNICA", "label": "with a horizon", "params": {"horizon": 50}},
         {"name": "TwoCompartmentNICA", "label": "wild", "published": "d3",
@@ -52,13 +52,13 @@ def test_the_same_errors_as_on_the_cpu(dtype, tolerance):
     for mine, theirs in zip(on_gpu, on_cpu, strict=True):
         same = ("network", "seed", "t", "eta0", "tau")
         assert [mine[name] for name in same] == [theirs[name] for name in same]
-        if dtype == "float64":
-            assert mine["status"] == theirs["status"]
-        else:  # where single precision overflows is a matter of rounding
-            assert mine["status"].split(" at ")[0] == theirs["status"].split(" at ")[0]
+        (outcome, *sample), (expected, *before) = (row["status"].split(" at sample ") for row in (mine, theirs))
+        assert outcome == expected
+        if dtype == "float64" and sample:  # in float32 it is a matter of rounding
+            assert int(sample[0]) - int(before[0]) in (0, 1)  # the output after a weight that overflowed
         if mine["status"] == "ok":
             assert mine["error"] == pytest.approx(theirs["error"], rel=tolerance)
             assert mine["repairs"] == theirs["repairs"]
     devices = {(row["network"], row["device"]) for row in on_gpu}
-    assert {("scaled", "cpu"), ("TwoLayerNSM", "cuda"), ("local cone", "cuda"), ("StreamingNICA", "cpu")} <= devices
+    assert {("untuned", "cuda"), ("TwoLayerNSM", "cuda"), ("white", "cuda"), ("ConeNetwork", "cpu")} <= devices
     assert any(row["status"].startswith("diverged at sample") for row in on_gpu)

@@ -119,6 +119,15 @@ def test_labels_are_kept_beside_the_samples_and_written_again(tmp_path, X, small
             assert (reader.names, reader.label_names) == (["time", "a"], ["name"])
 
 
+def test_a_column_of_a_table_that_varies_as_a_mixture_is_one_whatever_its_name(tmp_path, X):
+    parquet.write_table(arrow.table({"id": np.arange(len(X)), "NO": X[:, 0], "b": X[:, 1]}), tmp_path / "x.parquet")
+    with open_reader(tmp_path / "x.parquet") as reader:
+        assert (reader.names, reader.label_names) == (["NO", "b"], ["id"])
+        assert "column 2 (NO) (skip=" in reader.notes[-1]
+    with open_reader(tmp_path / "x.parquet", columns=Columns(n_labels=0)) as reader:
+        assert (reader.names, reader.notes) == (["id", "NO", "b"], [])
+
+
 # ---------------------------------------------------------------------------------------------- arrays
 
 

@@ -118,7 +118,7 @@ def test_stray_quotes_and_comments_hide_no_line(read, refused, rng):
 
 def test_lines_before_the_table(read, refused):
     table = "time;A;B\n1;2;3\n2;3;4\n3;4;5\n"
-    assert "--skip-lines 2" in refused("Instrument: UV-Vis 3000\nOperator: me\n" + table)
+    assert "skip_lines=2" in refused("Instrument: UV-Vis 3000\nOperator: me\n" + table)
     assert read("Instrument: UV-Vis 3000\nOperator: me\n" + table, skip_lines=2)[0].tolist() == [[2, 3], [3, 4], [4, 5]]
 
 
@@ -199,10 +199,10 @@ def test_a_first_line_of_wavelengths_is_a_header(read, wavelengths, form, corner
     "first", ["0,1", "450,550,650", "450.5,550.5,650.5,750.5", "1,4,9,16,25,36,49,64,81", "a,b,2,1,3"]
 )
 def test_a_line_that_may_be_names_or_a_sample_is_asked_for(read, refused, rng, first):
-    assert "--no-header" in refused("400,402,404\n22,671,876\n133,744,829\n33,543,662\n")
-    assert "--no-header" in refused("450,650\n312.0,800.0\n290.0,771.0\n")
+    assert "header=False" in refused("400,402,404\n22,671,876\n133,744,829\n33,543,662\n")
+    assert "header=False" in refused("450,650\n312.0,800.0\n290.0,771.0\n")
     X = rng.random((9, first.count(",") + 1))
-    assert "--no-header" in refused(first + "\n" + text(X))
+    assert "header=False" in refused(first + "\n" + text(X))
     data, reader = read(first + "\n" + text(X), header=True)
     assert np.array_equal(data, X)
     assert reader.names == first.split(",")
@@ -258,7 +258,7 @@ def test_a_first_column_of_wavelengths_says_that_samples_are_columns(read, refus
     content = ("" if names is None else ",".join(names) + "\n") + text(np.column_stack([wavelengths, X.T]))
     named = names is not None and names[0] != ""
     if names is not None and not named:
-        assert "--axis 1" in refused(content)  # it may be the time of the samples
+        assert "axis=1" in refused(content)  # it may be the time of the samples
     data, reader = read(content, axis=None if named else 1)
     assert reader.axis == 1
     assert np.array_equal(data, X)
@@ -305,6 +305,40 @@ def test_a_column_is_left_out_by_its_name(read, name, decimal):
     assert read(lines_of(rows, ";").replace(".", decimal), decimal=decimal, columns=Columns("1-4"))[0].shape == (300, 4)
 
 
+@pytest.mark.parametrize("name", ["NO", "index", "RT", "id", "nm", "label", "Sample"])
+@pytest.mark.parametrize("first", ["a", "0"])
+@pytest.mark.parametrize("cut", [7, 100_000])
+def test_a_column_that_varies_as_a_mixture_is_one_whatever_its_name(read, name, first, cut):
+    """Its name alone decides nothing, and a note says how to leave it out."""
+    X = spectra()[:40, :4]
+    names = [first, name, "b", "c"] if first == "a" else ["0", name, "1", "2"]
+    content = lines_of([names, *X.tolist()])
+    for data, reader in (read(content), ((pipe := open_pipe(Trickle(content, cut))).read(), pipe)):
+        assert np.array_equal(data, X)
+        assert (reader.names, reader.label_names) == (names, [])
+        assert f"column 2 ({name}) (skip=" in reader.notes[-1]
+    data, reader = read(content, columns=Columns(skip=name))
+    assert np.array_equal(data, X[:, [0, 2, 3]])
+    assert len(reader.notes) == (first == "0")  # that the first line was read as names
+
+
+@pytest.mark.parametrize("values", [[0, 1, 2, 3, 4, 5, 6], [9, 9, 7, 7, 5, 5, 5], [3] * 7, ["a", "b"] * 3 + ["c"]])
+def test_a_label_rises_or_falls_or_is_text(read, values):
+    rows = [["NO", "a", "b"], *([value, i % 3, i % 2] for i, value in enumerate(values))]
+    for reader in (read(lines_of(rows))[1], open_pipe(Trickle(lines_of(rows), 9))):
+        reader.read()
+        assert (reader.names, reader.label_names) == (["a", "b"], ["NO"])
+        assert "column 1" in reader.notes[0]
+
+
+def test_a_word_beside_wavelengths_is_no_mixture(read):
+    X = spectra(40)
+    rows = [["pH", *WAVELENGTHS.tolist()], *([7 + i % 3, *row] for i, row in enumerate(X.tolist()))]
+    data, reader = read(lines_of(rows))
+    assert np.array_equal(data, X)
+    assert reader.label_names == ["pH"]
+
+
 @pytest.mark.parametrize(
     "header", ["Wavelength 400,Wavelength 410,C", "row 1,row 2,row 3", "Date fruit,Apple,Pear", "2_1,1_2,3_4", "R,S,T"]
 )
@@ -344,10 +378,10 @@ def test_decimal_commas(read, refused, monkeypatch, separator):
     assert np.array_equal(data, X)
     assert np.array_equal(reader.wavelengths, WAVELENGTHS)
     assert np.array_equal(open_pipe(io.BytesIO(content.encode()), decimal=",").read(), X)
-    assert "pass --decimal ," in refused(content)
+    assert "pass decimal=','" in refused(content)
 
 
 def test_the_remedy_for_german_text_is_the_decimal_comma_and_a_point_is_refused_with_it(refused):
     for header in ("Zeit [min];A;B", "Zeit [min];400;410"):
-        assert "pass --decimal ," in refused(header + "\n0,0;0,5;1,2\n0,5;0,4;1,3\n")
+        assert "pass decimal=','" in refused(header + "\n0,0;0,5;1,2\n0,5;0,4;1,3\n")
     assert "line 2, column 2 (b): '1.234'" in refused("a;b\n0,5;1.234\n0,7;2.345\n", decimal=",")

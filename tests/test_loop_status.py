@@ -11,18 +11,15 @@ import pytest
 import bionica
 from bionica._compat.numba import compile_entry
 from bionica.estimator import Estimator
-from bionica.kernels import blocks
-from bionica.kernels import rule as states
 from bionica.kernels.loop import Diverged, run
-from bionica.networks import two_compartment
+from bionica.kernels.rule import leaves
+from bionica.offline import OfflineNICA
 from conftest import NETWORKS, PUBLIC, mixtures
 
 ESTIMATORS = [cls for cls in PUBLIC if isinstance(cls, type) and issubclass(cls, Estimator)]
-VARIANTS = [(cls, {}) for cls in ESTIMATORS]
-VARIANTS += [
-    (cls, {"precondition": p}) for cls in (bionica.InterneuronNICA, bionica.TwoCompartmentNICA) for p in (None, "scale")
-]
-VARIANTS += [(bionica.OfflineNICA, {"network": "two_compartment"}), (bionica.StreamingNICA, {"horizon": 100})]
+FRONTS = [(cls, {"whiten": w}) for cls in (bionica.NonnegativePCA, bionica.ConeNetwork) for w in ("offline", False)]
+VARIANTS = [(cls, {}) for cls in ESTIMATORS] + FRONTS + [(bionica.StreamingNICA, {"horizon": 100})]
+VARIANTS += [(OfflineNICA, {"network": network}) for network in ("interneuron", "two_compartment")]
 ANSWERS = bionica.DivergenceError, ValueError
 
 
@@ -82,32 +79,54 @@ def test_one_bad_row_never_spoils_the_others(cls, params, row):
     np.testing.assert_array_equal(model.transform(X), usual)
 
 
+def overflow(network, X, chunk):
+    """The error of a stream that is cut into chunks; of single samples if `chunk` is 1."""
+    with pytest.raises(bionica.DivergenceError) as caught:
+        for start in range(0, len(X), chunk):
+            part = X[start : start + chunk]
+            network.learn_one(part[0]) if chunk == 1 else network.partial_fit(part)
+    return caught.value
+
+
 @pytest.mark.parametrize("row", [250, 900])
-@pytest.mark.parametrize("cls", NETWORKS)
-def test_divergence_names_its_sample(cls, row):
+@pytest.mark.parametrize(
+    ("cls", "params"),
+    [*((cls, {}) for cls in NETWORKS), *FRONTS[1::2]],
+    ids=lambda value: getattr(value, "__name__", str(value)),
+)
+def test_divergence_names_its_sample_in_any_chunking(cls, params, row):
+    """Of mixtures with one that is too large, whatever overflows: the output, or a weight."""
     X = mixtures(1500, 3, 4)[1]
     X[row, 0] = 1e200
-    with pytest.raises(bionica.DivergenceError) as caught:
-        cls(3, random_state=0).partial_fit(X)
-    assert caught.value.sample == row
-    assert "now None" not in str(caught.value)
+    for chunk in (1500, 64, 1):
+        network = cls(3, random_state=0, **params)
+        error = overflow(network, X, chunk)
+        assert error.sample == row
+        assert f"sample {row}:" in str(error) and f"{1e200:.2g}" in str(error)
+        assert "now None" not in str(error)
+        assert network.n_samples_seen_ == row - row % chunk if chunk < 1500 else not hasattr(network, "n_samples_seen_")
 
 
-@pytest.mark.parametrize("wide", [False, True])
-def test_the_engine_names_the_row(wide):
-    k = 1100 if wide else 4
-    d = 300 if wide else 3
-    rng = np.random.default_rng(0)
-    W = np.linalg.qr(rng.standard_normal((k, d)))[0].T.copy()
-    state = two_compartment.init(W, np.eye(d), np.random.RandomState(1))
-    X = rng.exponential(size=(60, k))
+def test_a_weight_that_overflows_names_the_same_sample_in_any_chunking():
+    """Outputs of zero leave no trace of a sample that is too large for the weights: the next output is NaN, if there is one."""
+    X = np.random.default_rng(0).exponential(size=(300, 3))
+    X[200] *= 1e200
+
+    def silent():
+        return bionica.TwoCompartmentNICA(3, init={"W_xz": -np.eye(3)}, eta0=1e-6, guards=False, random_state=0)
+
+    errors = [overflow(silent(), X[:end], chunk) for end, chunk in ((300, 300), (201, 201), (300, 67), (300, 1))]
+    assert {error.sample for error in errors} == {200}
+    assert len({str(error) for error in errors}) == 1
+
+
+@pytest.mark.parametrize(("d", "k"), [(3, 4), (300, 1100)])
+def test_the_engine_names_the_row(d, k):
+    X = np.random.default_rng(0).exponential(size=(60, k))
+    learner = bionica.TwoCompartmentNICA(d, random_state=0)._learner_for(k, X.dtype)
     X[50] *= 1e200
-    network = bionica.TwoCompartmentNICA(d, precondition=None, random_state=0)
-    params = network._rule_params(state, np.dtype(np.float64))
-    assert blocks.suits(two_compartment.RULE, state, *X.shape) == wide
-    Y = np.empty((60, d))
     with pytest.raises(Diverged) as caught:
-        run(state, params, X, np.empty((0, 1)), Y)
+        run(learner.state, learner.params, X, np.empty((0, 1)), np.empty((60, d)))
     assert caught.value.sample == 50
 
 
@@ -120,20 +139,22 @@ COLLAPSED = {
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kind", COLLAPSED)
-@pytest.mark.parametrize("cls", NETWORKS)
-def test_collapsed_networks_are_diagnosed(cls, kind):
-    for params in ({}, {"precondition": None}) if "precondition" in cls._parameter_constraints else ({},):
-        model, X = fitted(cls, params)
-        state = states.copy_state(model._state)
-        for a in states.leaves(state):
-            if a.ndim == 2 and a.dtype.kind == "f":
-                a[:] = COLLAPSED[kind](a)
-        model._state = state
-        assert np.isfinite(model.components_).all()
-        assert np.isfinite(model.mixing_).all()
-        found = model.diagnose(X)
-        assert not found.ok
-        assert len(str(found)) > 40
+@pytest.mark.parametrize(
+    ("cls", "params"),
+    [*((cls, {}) for cls in NETWORKS), *FRONTS],
+    ids=lambda value: getattr(value, "__name__", str(value)),
+)
+def test_collapsed_networks_are_diagnosed(cls, params, kind):
+    model, X = fitted(cls, params)
+    for a in leaves(model._learner.state):
+        if a.ndim == 2 and a.dtype.kind == "f":
+            a[:] = COLLAPSED[kind](a)
+    model._learner.restore(model._learner.backup())  # forgets its readout
+    assert np.isfinite(model.components_).all()
+    assert np.isfinite(model.mixing_).all()
+    found = model.diagnose(X)
+    assert not found.ok
+    assert len(str(found)) > 40
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")

@@ -7,8 +7,6 @@ import pytest
 
 from bionica.offline import objectives as o
 
-EPS = 1e-9
-
 
 @pytest.fixture
 def sources():
@@ -70,6 +68,20 @@ def test_combined_is_nsm_with_the_pseudoinverse(sources, A):
     C = np.cov(X.T, bias=True)
     printed = np.sum((Z @ Z.T - X @ np.linalg.pinv(C, rcond=1e-10, hermitian=True) @ X.T) ** 2)
     assert o.combined_nsm_objective(Z, X) == pytest.approx(printed, rel=1e-8)
+
+
+def test_min_max_objectives_as_printed(rng):
+    """L_1 and L_2 with samples as columns, as in sections 4.1 and 4.2."""
+    T, k, d, m = 7, 4, 3, 5
+    X, Y, N = (rng.standard_normal((T, n)) for n in (k, d, m))
+    W_xy, W_yn, W_zz = (rng.standard_normal(shape) for shape in ((d, k), (m, d), (d, d)))
+    dX, dY, dN = ((M - M.mean(axis=0)).T for M in (X, Y, N))
+    L_1 = np.trace(2 * dN.T @ W_yn @ dY - 2 * dY.T @ W_xy @ dX - dN.T @ dN) / T
+    L_1 += -np.trace(W_yn @ W_yn.T) + np.trace(W_xy @ W_xy.T)
+    assert o.interneuron_objective(Y, N, W_xy, W_yn, X) == pytest.approx(L_1, rel=1e-12)
+    W_zz, Z, C_xx = W_zz @ W_zz.T, Y.T, dX @ dX.T / T
+    L_2 = 2 / T * np.trace(Z.T @ W_zz @ Z - 2 * Z.T @ W_xy @ X.T) - np.trace(W_zz @ W_zz - 2 * W_xy @ C_xx @ W_xy.T)
+    assert o.two_compartment_objective(Y, W_xy, W_zz, X) == pytest.approx(L_2, rel=1e-12)
 
 
 def gradients(objective, X, **arguments):

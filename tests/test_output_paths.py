@@ -83,7 +83,7 @@ def test_an_existing_file_is_replaced_only_if_asked(folder):
     """A folder, a Zarr store, a device or a pipe never is."""
     pytest.importorskip("zarr")
     (folder / "mine.csv").write_text("mine")
-    with pytest.raises(OutputError, match=r"exists already: .* --force"):
+    with pytest.raises(OutputError, match=r"exists already: .* force=True"):
         check_targets([Target("-o", Path("mine.csv"))])
     check_targets([Target("-o", Path("mine.csv"), replace=True)])
     with pytest.raises(OutputError, match="exists already"):

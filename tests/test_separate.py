@@ -6,13 +6,16 @@ import resource
 import signal
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 import bionica
+from bionica import io
 from bionica.cli import app
+from bionica.cli.console import StandardInput
 from bionica.metrics import match_sources, permutation_error
 from conftest import left, mixtures, read, write
 
@@ -63,7 +66,7 @@ def test_every_format_is_separated_into_its_own_kind(tmp_path, problem, suffix):
     assert f"x-sources.{suffix}" in result.stdout
 
 
-@pytest.mark.parametrize("method", ["auto", "two-compartment", "interneuron", "batch", "streaming", "cone"])
+@pytest.mark.parametrize("method", ["auto", "batch", "streaming", "cone"])
 def test_methods_and_json(tmp_path, problem, method):
     S, X = problem
     np.save(tmp_path / "x.npy", X.T)
@@ -75,6 +78,28 @@ def test_methods_and_json(tmp_path, problem, method):
     assert summary["output"] == [str(out)]
     assert summary["ok"] or method not in ("auto", "cone"), summary["diagnosis"]
     assert permutation_error(S, read(out)) < 0.05
+    assert summary["notes"] == []
+    tried = {"BatchNICA", "MinimumVolumeCone"} if method == "auto" else set()
+    assert set(summary["tried"]) == tried
+    assert summary["tried"].get(summary["method"], []) == []
+
+
+@pytest.mark.parametrize("method", ["two-compartment", "interneuron", "nsm", "npca", "cone-network"])
+def test_a_network_is_said_to_be_a_model_of_a_circuit(tmp_path, problem, method):
+    arguments = ["--sources", 3, "--method", method, "--json", "-o", tmp_path / "y.npy"]
+    summary = json.loads(separate(write(tmp_path / "x.npy", problem[1]), *arguments).stdout)
+    assert "model of a neural circuit: streaming, batch and cone" in summary["notes"][0]
+    assert summary["method"] in bionica.__all__
+    assert np.load(tmp_path / "y.npy").shape == (4000, 3)
+
+
+def test_a_sensor_is_not_left_out_because_of_its_name(tmp_path, problem):
+    S, X = problem
+    (tmp_path / "x.csv").write_text("NO,NO2,CO,index,O3\n" + text(X))
+    summary = json.loads(separate(tmp_path / "x.csv", "--sources", 3, "--json").stdout)
+    assert summary["mixtures"] == 5
+    assert "column 1 (NO), column 4 (index) (--skip omits it)" in summary["notes"][0]
+    assert permutation_error(S, read(tmp_path / "x-sources.csv")) < 1e-3
 
 
 def test_the_method_and_the_sources_do_not_depend_on_the_size_of_the_file(tmp_path, monkeypatch):
@@ -261,6 +286,61 @@ def test_a_pipe_continues_where_it_stopped_and_appends(tmp_path, problem, suffix
     assert y.read_bytes() == whole.read_bytes()
 
 
+@pytest.mark.parametrize("name", ["", "time"])
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "parquet"])
+def test_labels_beside_the_sources_are_continued_too(tmp_path, problem, suffix, name):
+    """An index that starts again at zero, with a name or without."""
+    pytest.importorskip("pyarrow")
+    rows = [f"{i % 500}," + line for i, line in enumerate(text(problem[1][:1000]).splitlines(keepends=True))]
+    command = ["-", *AT_ONCE, "--model", tmp_path / "m", "--resume", "-o"]
+    separate(*command, tmp_path / f"whole.{suffix}", fed=f"{name},a,b,c,d,e\n" + "".join(rows))
+    (tmp_path / "m").unlink()
+    for part in (rows[:500], rows[500:]):
+        separate(*command, tmp_path / f"y.{suffix}", fed=f"{name},a,b,c,d,e\n" + "".join(part))
+    files = [tmp_path / f"{stem}.{suffix}" for stem in ("y", "whole")]
+    y, whole = (io.open_written(file, 1).sample(2000) for file in files)
+    assert np.array_equal(y[0], whole[0])
+    assert [float(str(value)) for value in y[1][0]] == [*range(500)] * 2
+
+
+def test_after_a_kill_the_model_has_learned_what_was_answered(tmp_path, problem):
+    """Whenever the model would be saved: a run that was killed counts for neither file, and can be run again."""
+    X = problem[1]
+    command = ["-", *map(str, AT_ONCE), "--model", "m", "--resume", "-o", "y.csv"]
+    script = "import sys, importlib; module = importlib.import_module('bionica.cli.separate'); module.SAVE_EVERY = 0; "
+    script += f"from bionica.cli import app; app(['separate', *{command!r}])"
+    with subprocess.Popen([sys.executable, "-c", script], cwd=tmp_path, stdin=-1, stdout=-1, stderr=-1) as process:
+        process.stdin.write(text(X[:3000]).encode())
+        process.stdin.flush()
+        while sum(file.stat().st_size for file in tmp_path.glob(".y.csv.*.part/*")) < 60_000:
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.kill()
+    learned = bionica.load(tmp_path / "m").n_samples_seen_ if (tmp_path / "m").exists() else 0
+    answered = len(read(tmp_path / "y.csv")) if (tmp_path / "y.csv").exists() else 0
+    assert learned == answered
+
+
+def test_a_long_horizon_does_not_delay_the_first_answer(problem, monkeypatch):
+    """The method is chosen by about 1,000 samples, whatever the horizon."""
+    chunks, before_first = [], []
+    read, answer = StandardInput.read, io.TextWriter.write
+
+    def counted_read(self, n):
+        chunks.append(read(self, 20_000))
+        return chunks[-1]
+
+    def counted_answer(self, *arguments):
+        before_first.append(len(chunks))
+        return answer(self, *arguments)
+
+    monkeypatch.setattr(StandardInput, "read", counted_read)
+    monkeypatch.setattr(io.TextWriter, "write", counted_answer)
+    result = separate("-", "--sources", 3, "--horizon", 100_000, fed=text(problem[1]))
+    assert len(numbers(result)) == 4000
+    assert b"".join(chunks[: before_first[0]]).count(b"\n") < 1500
+
+
 def test_a_bad_line_in_a_pipe_keeps_the_model_and_the_answers(tmp_path, problem):
     command = ["-", *AT_ONCE, "--model", tmp_path / "m", "-o", tmp_path / "y.csv"]
     assert "line 1001" in separate(*command, fed=text(problem[1][:1000]) + "1,2\n", code=1).stderr
@@ -279,7 +359,7 @@ def test_nobody_listens(tmp_path, problem):
 
 @pytest.mark.parametrize("n_read", [0, 1])
 def test_nobody_listens_any_more_before_the_network_starts(problem, n_read):
-    arguments = [*COMMAND, "-", "--sources", "3", "--method", "two-compartment"]
+    arguments = [*COMMAND, "-", "--sources", "3", "--method", "cone-network"]
     with subprocess.Popen(arguments, stdin=-1, stdout=-1, stderr=-1) as process:
         process.stdin.write(b"a,b,c,d,e\n" + text(problem[1][:20]).encode() * n_read)
         process.stdin.flush()
@@ -302,8 +382,8 @@ def test_a_short_pipe_is_answered(problem):
 
 
 def test_too_few_samples_to_start_are_said_to_be(tmp_path, problem):
-    """The networks of the paper start with their first 100 + 20 N samples."""
-    few, network = text(problem[1][:50]), ["--sources", 3, "--method", "two-compartment"]
+    """ConeNetwork starts with its first 100 + 20 N samples."""
+    few, network = text(problem[1][:50]), ["--sources", 3, "--method", "cone-network"]
     separate("-", *network, "-o", tmp_path / "y.csv", fed=few, code=1)
     assert left(tmp_path) == []
     files = ["--model", tmp_path / "m", "--report", tmp_path / "r.html", "--mixing", tmp_path / "a.csv"]

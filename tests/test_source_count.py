@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bionica import BatchNICA, MinimumVolumeCone
-from bionica.trust.count import count_sources
+from bionica.cone.count import count_sources
 from conftest import reaction
 
 
@@ -63,6 +63,15 @@ def test_a_single_source_and_none():
     assert count_sources(X).n_sources == 1
     assert count_sources(X + 0.01 * rng.standard_normal(X.shape)).n_sources == 1
     assert count_sources(np.zeros((10, 3))).n_sources == 1
+
+
+def test_rows_that_alternate_are_all_looked_at():
+    """A pump that is on in every second sample, of which every other one would be taken if rows were evenly spaced."""
+    rng = np.random.default_rng(0)
+    S = rng.exponential(size=(8000, 3))
+    S[::2, 2] = 0
+    X = S @ rng.random((3, 10)) + 0.01 * rng.standard_normal((8000, 10))
+    assert count_sources(X).n_sources == count_sources(rng.permutation(X)).n_sources == 3
 
 
 def test_the_count_does_not_depend_on_units_or_order():

@@ -4,11 +4,13 @@ import csv
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import time
 import tomllib
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -17,9 +19,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+import bionica
 from bionica import NoncenteredWhitener, TwoCompartmentNICA, metrics, sweep
 from bionica.cli import app
 from bionica.datasets import mix, paper_mixing, sparse_uniform
+from bionica.estimator import OfThePaper
 from bionica.paper import Reproduction, paper_grid, plans_of
 from bionica.sweep import Plan
 from bionica.sweep.plan import error_times, find_estimator
@@ -57,15 +61,15 @@ def test_a_case_is_the_estimator_alone(name):
     """70,000 samples are more than two blocks. Sums over all outputs: another bit of any of them would be another sum."""
     T = 70_000
     cls, params = find_estimator(name), {"eta0": 0.02, "random_state": 3}
-    published = {"published": "d3", "params": {"eta0": 0.02}} if cls._published else {}
+    published = {"published": "d3", "params": {"eta0": 0.02}} if issubclass(cls, OfThePaper) else {}
     rows = sweep.run(body(data=[{**DATA, "T": T}], seeds=[3], network=[{"name": name, **published}]), n_jobs=1)
     S, X = mixtures(T, 3)
     if name == "NonnegativePCA":  # the paper whitens all the mixtures first
         X, params = NoncenteredWhitener(3).fit_transform(X), params | {"whiten": False}
-    model = cls.as_published("d3", **params) if cls._published else cls(3, random_state=3)
+    model = cls.as_published("d3", **params) if published else cls(3, random_state=3)
     Y = model.partial_fit_transform(X)
     times = error_times(5, T)
-    errors, last_tenth = engine.errors(engine.squared_sums(S, Y, engine.sum_times(times)), times)
+    errors, last_tenth = engine.matched_errors(engine.squared_sums(S, Y, engine.sum_times(times)), times)
     assert [row["error"] for row in rows] == errors
     assert rows[0]["last_tenth"] == last_tenth
 
@@ -158,13 +162,32 @@ def test_another_source_of_a_users_network_is_another_case(own, tmp_path, monkey
     assert not set(before) & set(keys())
 
 
+def test_another_source_of_bionica_is_another_case(tmp_path):
+    """A copy of the package, before and after an edit that no version number shows."""
+    package = shutil.copytree(Path(bionica.__file__).parent, tmp_path / "bionica")
+    script = f"from bionica.sweep import Plan; print(*(case.key for case in Plan.from_dict({body()!r}).cases()))"
+
+    def keys():
+        environment = os.environ | {"PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
+        command = [sys.executable, "-c", script]
+        return subprocess.run(command, capture_output=True, text=True, check=True, env=environment, cwd=tmp_path).stdout
+
+    before = keys()
+    assert before == keys()
+    with (package / "networks" / "two_compartment.py").open("a") as file:
+        file.write("# another rule\n")
+    after = keys()
+    assert len(after.split()) == 8
+    assert not set(before.split()) & set(after.split())
+
+
 @settings(max_examples=25, deadline=None)
 @given(st.integers(1, 5), st.integers(1, 40), st.integers(1, 40), st.integers(0, 2**32 - 1))
 def test_errors_are_those_of_the_metrics(d, n, m, seed):
     rng = np.random.default_rng(seed)
     S, Y = rng.exponential(size=(n, d)), rng.exponential(size=(n, d))
     times = error_times(m, n)
-    errors, last_tenth = engine.errors(engine.squared_sums(S, Y, engine.sum_times(times)), times)
+    errors, last_tenth = engine.matched_errors(engine.squared_sums(S, Y, engine.sum_times(times)), times)
     np.testing.assert_allclose(errors, metrics.error_curve(S, Y)[np.array(times) - 1], rtol=1e-12)
     P = metrics.match_sources(S, Y).permutation
     np.testing.assert_allclose(last_tenth, np.mean((S - Y[:, P])[-max(1, n // 10) :] ** 2), rtol=1e-9)
@@ -228,6 +251,8 @@ def test_a_labelled_baseline_that_equals_a_grid_point_has_its_rows(tmp_path):
         ({"network": [{**GRID, "params": {"random_state": 1}}]}, ["random_state", "seeds"]),
         ({"network": [{**GRID, "published": "d10"}]}, ["n_components = 10", "3 sources"]),
         ({"network": [{"name": "BatchNICA", "published": "d3"}]}, ["BatchNICA", "no published setting"]),
+        ({"network": [{"name": "InterneuronNICA", "params": {"precondition": "natural"}}]}, ["precondition", "StreamingNICA"]),
+        ({"network": [{"name": "ConeNetwork", "grid": {"precondition": ["none"]}}]}, ["precondition", "omit it"]),
         ({"network": [GRID, GRID]}, ["network.label", "differ"]),
         ({"seeds": [1, 1]}, ["seeds = [1, 1]", "differ"]),
         ({"data": [{**DATA, "kind": "uniform"}]}, ["data[0]: kind = 'uniform'", "sparse_uniform"]),

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from threadpoolctl import threadpool_limits
 
 from bionica.offline.noncentered_whitener import NoncenteredWhitener
-from bionica.offline.whitening import linear_map, merge_moments, moments
+from bionica.offline.whitening import linear_map, merge_moments, moments, row_sample
 
 
 def mixtures(n_samples=2000, d=5, k=None, seed=0, condition=None):
@@ -49,17 +50,40 @@ def test_any_chunking_gives_the_moments_of_the_whole(n, k, cuts, offset, seed):
     np.testing.assert_allclose(total.scatter, scatter, atol=1e-12 * n + 1e-7 * (offset > 1))
 
 
+def test_a_sample_has_one_random_row_of_each_stratum():
+    n, most = 8000, 400
+    rows = row_sample(n, 3, most=most)
+    np.testing.assert_array_equal(rows // (n // most), np.arange(most))
+    assert 150 < np.sum(rows % 2) < 250  # rows that alternate are both met
+    np.testing.assert_array_equal(rows, row_sample(n, 3, most=most))
+    assert not np.array_equal(rows, row_sample(n, 3, most=most, seed=1))
+    np.testing.assert_array_equal(row_sample(7, 3, most=most), np.arange(7))
+
+
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_rows_have_the_same_bits_however_they_are_cut(dtype):
+@pytest.mark.parametrize(("k", "d"), [(3, 3), (30, 100), (256, 20), (1000, 3), (4096, 1), (4096, 5)])
+def test_rows_have_the_same_bits_however_they_are_cut(dtype, k, d):
+    """Kernels of BLAS differ by the shape of a product: which sizes differ depends on the processor."""
     rng = np.random.default_rng(0)
-    for _ in range(50):
-        n, k = rng.integers(1, 500), rng.integers(1, 60)
-        X = rng.standard_normal((n, k)).astype(dtype)
-        M = rng.standard_normal((rng.integers(1, k + 1), k)).astype(dtype)
-        cut = rng.integers(0, n + 1)
-        np.testing.assert_array_equal(
-            linear_map(X, M), np.concatenate([linear_map(X[:cut], M), linear_map(X[cut:], M)])
-        )
+    X, M = rng.standard_normal((1100, k)).astype(dtype), rng.standard_normal((d, k))
+    expected = linear_map(X, M)
+    np.testing.assert_allclose(expected, X @ M.T.astype(dtype), atol=1e4 * np.finfo(dtype).eps)
+    for step in (1, 7, 48, 1000):
+        n = min(60 * step, len(X))
+        parts = [linear_map(X[start : min(start + step, n)], M) for start in range(0, n, step)]
+        np.testing.assert_array_equal(np.concatenate(parts), expected[:n])
+    np.testing.assert_array_equal(linear_map(np.asfortranarray(X), M), expected)
+    np.testing.assert_array_equal(linear_map(np.repeat(X, 2, axis=0)[5::2], M), expected[2:])
+
+
+def test_rows_have_the_same_bits_on_any_number_of_threads():
+    rng = np.random.default_rng(0)
+    X, M = rng.standard_normal((300, 1000)), rng.standard_normal((33, 1000))
+    results = []
+    for threads in (1, 4):
+        with threadpool_limits(threads, user_api="blas"):
+            results.append(linear_map(X, M))
+    np.testing.assert_array_equal(*results)
 
 
 # --- the whitening matrix

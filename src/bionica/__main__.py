@@ -2,9 +2,4 @@
 
 from .cli import app
 
-try:
-    app()
-finally:
-    # Where Ctrl-C came inside an exec of text (imports and Numba do that), CPython remembers it as unhandled although it was
-    # handled, and under -m kills itself instead of exiting with our status. Another exec makes it forget.
-    exec("")
+app()

@@ -1,92 +1,129 @@
-"""What all estimators share: parameters, `fit`, `transform`, `inverse_transform`, `score`, `save`, and learning from a stream.
+"""The base of all estimators: parameters, `fit`, `transform`, `inverse_transform`, `score`, `diagnose`, `save`, and streams.
 
-Some learn from blocks of samples: a network from a first block, which shows its scale, its leading directions or the number of
-sources, and MinimumVolumeCone from one block after the other. Samples wait in `_waiting` until their block is full. Blocks are
-counted from the first sample, not from the calls, so that the model has the same bits however a stream is cut. `_state` is what
-was learned, and None before the start: until then outputs are zero.
+*One frozen configuration.* When a model starts, its parameters are copied (`_config`). What continues it uses these: `transform`,
+`partial_fit`, `save`. `set_params` has an effect at the next `fit`. `partial_fit` with other parameters raises ValueError, unless
+they are those that a running model may change (`_changeable`: learning rates, a horizon).
+
+*What learns* is one object, `_learner` (`kernels.learner`), which holds the state and the samples that wait for a block.
 """
 
-import inspect
 import os
+import time
+import warnings
 from abc import ABCMeta, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from copy import copy, deepcopy
-from dataclasses import dataclass, field
 from functools import partial
-from numbers import Integral
+from itertools import count
+from numbers import Integral, Real
 from operator import attrgetter, is_
-from typing import Annotated, Any, ClassVar, Self, dataclass_transform
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.exceptions import NotFittedError
+from sklearn.utils import check_random_state
 
-from ._compat.sklearn import fit_context, parameter_values, wrap_output
-from .estimators._docstrings import complete
-from .model_file import CLASSES, contents, write_model
-from .offline.whitening import leading, row_blocks
-from .samples import (
-    Array,
-    DaskRows,
-    Sample,
-    blocks_of,
-    check_finite,
-    finite_map,
-    row_sample,
-    unchanged_on_error,
-    validated_outputs,
-    validated_rows,
-    validated_sample,
-    warn,
-)  # fmt: skip
-from .trust.diagnosis import Diagnosable
-from .trust.findings import warn_of_huge_outputs
+from . import samples
+from ._compat.blas import one_blas_thread
+from ._compat.sklearn import (
+    COUNT,
+    NONNEGATIVE,
+    POSITIVE,
+    SHARE,
+    Interval,
+    StrOptions,
+    check_parameters,
+    parameter_values,
+    wrap_output,
+)
+from .errors import DivergenceError
+from .kernels.learner import Buffered, NotStarted
+from .kernels.loop import Diverged, announce
+from .kernels.rule import REPAIRS, UNSETTLED, finite, pseudoinverse, rule_of
+from .model_file import contents, write_model
+from .offline.whitening import rank_of, row_blocks, row_sample
+from .samples import Array, DaskRows, Sample, blocks_of, check_finite, collected, finite_map, some_rows, warn
+from .trust.diagnosis import TOLD, Diagnosis, diagnose
+from .trust.findings import Finding, evidence, exceeds, finding, ranked_findings
+
+#: What parameters may be: those of learning rates, of neural dynamics, and of training.
+RATES: dict[str, list[Any]] = {
+    "eta0": [POSITIVE, callable, None],
+    "decay": [NONNEGATIVE, None],
+    "power": [NONNEGATIVE],
+}
+DYNAMICS: dict[str, list[Any]] = {
+    "dynamics": [StrOptions({"exact", "gradient"})],
+    "gamma": [POSITIVE, None],
+    "settle_tol": [SHARE],
+    "settle_steps": [
+        Interval(Integral, 1, 10**6, closed="both")
+    ],  # with a safe gamma, only a singular network needs more
+}
+TRAINING: dict[str, list[Any]] = {
+    "n_components": [COUNT, None],
+    "guards": ["boolean", list, tuple, set, frozenset],
+    "init": [StrOptions({"random"}), dict],
+    "n_epochs": [COUNT],
+    "shuffle": ["boolean"],
+    "random_state": ["random_state"],
+}
+#: The number of sources of each of the paper's problems.
+SOURCES = {"d3": 3, "d10": 10, "images": 3}
+_REFIT_ROWS, _REFIT_NUMBERS = 100_000, 1 << 24  # most samples and numbers of X that halves are drawn from
+_CHECKED = 1000  # samples on which a fit is checked: at most a tenth of its time
 
 
-def rank_of(X: Array | DaskRows) -> int:
-    """Return the rank of some rows of X, at least 1; the number of mixtures if they hold NaN, which learning then reports."""
-    rows = X[row_sample(*X.shape)]
-    return max(1, leading(rows).rank) if np.isfinite(rows).all() else int(X.shape[1])
+@contextmanager
+def unchanged_on_error(estimator: Any) -> Iterator[None]:
+    """Restore an estimator, and what learns in place, after an exception; singular equations are a DivergenceError."""
+    before = dict(vars(estimator))
+    learner = before.get("_learner")
+    backup = None if learner is None else learner.backup()
+    try:
+        yield
+    except BaseException as error:
+        vars(estimator).clear()
+        vars(estimator).update(before)
+        if learner is not None:
+            learner.restore(backup)
+        if not isinstance(error, np.linalg.LinAlgError):
+            raise
+        raise DivergenceError(
+            f"{type(estimator).__name__}: the mixtures lead to equations without a solution ({error}): they do not vary in "
+            "n_components directions, or their range is too large. Lower n_components, drop constant or repeated mixtures, or "
+            "rescale them. The model is as it was before this call.",
+            getattr(estimator, "n_samples_seen_", 0),
+        ) from error
 
 
-@dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field,))
 class Estimator(
     ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
     TransformerMixin,  # type: ignore[misc]
     BaseEstimator,  # type: ignore[misc]
     metaclass=ABCMeta,
 ):
-    """Base of all estimators; a subclass has `_fit`, `_outputs`, `components_` and `mixing_`.
-
-    Subclasses become dataclasses. A field ``eta: Annotated[float | None, POSITIVE, None] = None`` is a parameter with its type,
-    what scikit-learn validates, and its default. `weights` are the names of those that `init` takes, for the docstring.
-    """
+    """Base of all estimators; a subclass has `_fit`, `_outputs`, `components_` and `mixing_`."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
-    #: The attributes that make up a fitted estimator; see `_model_file`.
+    #: Parameters that may change while a model learns on.
+    _changeable: ClassVar[tuple[str, ...]] = ()
+    #: The attributes that make up a fitted estimator, and their schemas; see `model_file`.
     _saved: ClassVar[dict[str, Any]]
     _offset: ClassVar[Any] = None  # what `inverse_transform` adds to every row
 
-    def __init_subclass__(cls, weights: str = "", **options: Any) -> None:
-        super().__init_subclass__(**options)
-        every = inspect.get_annotations(cls)
-        hints = {name: hint for name, hint in every.items() if name in vars(cls)}  # without a value it is no parameter
-        own = {name: hint for name, hint in hints.items() if hasattr(hint, "__metadata__")}
-        cls._parameter_constraints = cls._parameter_constraints | {name: list(own[name].__metadata__) for name in own}
-        cls.__annotations__ = hints | {name: hint.__origin__ for name, hint in own.items()}  # for a readable signature
-        dataclass(eq=False, repr=False, kw_only=True)(cls)
-        cls.__annotations__ = every | cls.__annotations__
-        cls.__doc__ = complete(cls, weights)
-        CLASSES[cls.__name__] = cls
+    n_components: Any
 
     @abstractmethod
-    def _fit(self, X: ArrayLike) -> Any: ...
+    def _fit(self, X: Any) -> Any: ...
 
     @abstractmethod
     def _outputs(self, X: Array) -> Array:
         """Return the outputs for the rows of X, which are finite."""
 
-    @fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def fit(self, X: ArrayLike, y: None = None) -> Self:
         """Start from scratch and learn from X.
 
@@ -98,9 +135,35 @@ class Estimator(
             Ignored.
         """
         with unchanged_on_error(self):
-            self.__dict__.pop("count_", None)
+            for name in [name for name in vars(self) if name.endswith("_") or name == "_learner"]:
+                delattr(self, name)  # of another fit
+            self._freeze()
             self._fit(X)
         return self
+
+    def _freeze(self) -> None:
+        """Validate the parameters, and copy them: they are what the model learns with."""
+        check_parameters(self)
+        self._given = parameter_values(type(self))(self)
+        self._config = {name: deepcopy(value) for name, value in self.get_params(deep=False).items()}
+
+    def _check_config(self) -> bool:
+        """Raise ValueError if parameters changed that a running model may not change; return whether others did.
+
+        Comparing objects by identity costs no `get_params` on each call.
+        """
+        if all(map(is_, parameter_values(type(self))(self), self._given)):
+            return False
+        now = self.get_params(deep=False)
+        changed = [name for name, value in now.items() if not _is_same(value, self._config[name])]
+        if refused := [name for name in changed if name not in self._changeable]:
+            before = ", ".join(f"{name}={self._config[name]!r}" for name in refused)
+            raise ValueError(
+                f"{', '.join(f'{name}={now[name]!r}' for name in refused)}: this {type(self).__name__} learned with {before}. "
+                "Restore the parameters (set_params), or call fit to start from scratch"
+            )
+        self._freeze()
+        return bool(changed)
 
     def transform(self, X: ArrayLike) -> Any:
         """Return the outputs for every row of X, in its precision.
@@ -115,10 +178,19 @@ class Estimator(
         ndarray of shape (n_samples, n_components), or Dask array if X is one
         """
         self._check_is_fitted()
-        rows = validated_rows(self, X, reset=False)
-        if isinstance(rows, DaskRows):  # a copy, so that samples learned before the blocks are computed have no effect
-            return rows.mapped(copy(self)._outputs, self._n_features_out).array
-        return self._outputs(rows)
+        rows = samples.rows(self, X)
+        if not isinstance(rows, DaskRows):
+            return self._transformed(rows)
+        if not isinstance(wrap_output(np.zeros((1, self._n_features_out)), None, self), np.ndarray):
+            raise ValueError(
+                "set_output would gather the Dask array X in memory: call set_output(transform='default'), and convert the result "
+                "block by block"
+            )
+        # Of a copy, so that samples learned before the blocks are computed have no effect.
+        return rows.mapped(copy(self)._transformed, self._n_features_out).array
+
+    def _transformed(self, X: Array) -> Array:
+        return self._outputs(X).astype(X.dtype, copy=False)
 
     def inverse_transform(self, Y: ArrayLike) -> Any:
         """Return the mixtures that the outputs Y make; `NoncenteredWhitener` adds the mean along the directions that it omits.
@@ -133,13 +205,15 @@ class Estimator(
         ndarray of shape (n_samples, n_features), or Dask array if Y is one
         """
         self._check_is_fitted()
-        A, name = self.mixing_, type(self).__name__
-        data = validated_outputs(Y, name, A.shape[1])
-        function = partial(finite_map, matrix=A, name=name, offset=self._offset)
+        A = self.mixing_
+        data = samples.outputs(self, Y, A.shape[1])
+        function = partial(finite_map, matrix=A, name=type(self).__name__, offset=self._offset)
         return data.mapped(function, len(A)).array if isinstance(data, DaskRows) else function(data)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write what was learned to `path` as plain arrays and JSON; `bionica.load` reads it, and a network learns on from there.
+
+        The parameters in the file are those that the model learned with.
 
         Parameters
         ----------
@@ -148,14 +222,25 @@ class Estimator(
         """
         write_model(path, *contents(self))
 
-    def _given_number(self, n_features: int | None = None) -> int | None:
-        """Return the number of sources, if the user gave one; ValueError if it exceeds the number of mixtures."""
+    def _to_save(self) -> dict[str, Any]:
+        """What a file holds, by the names of `_saved`."""
+        return {name: vars(self).get(name) for name in self._saved}
+
+    def _restore(self, values: dict[str, Any]) -> None:
+        """Take what a file holds; any exception if it contradicts the parameters or itself (shapes are checked before)."""
+        self.__dict__.update(values)
+        d, given, k = self._n_features_out, self.n_components, self.n_features_in_
+        if d > k or (isinstance(given, Integral) and given != d):
+            raise ValueError(f"n_components={given!r}, but the weights have {d} outputs for {k} mixtures")
+
+    def _number_of_outputs(self, k: int, X: Any = None) -> int:
+        """The number of sources that the user gave; otherwise the rank of X, or k if it is None."""
         if not isinstance(self.n_components, Integral):
-            return None
+            return k if X is None else max(1, rank_of(some_rows(X, finite=True)))
         d = int(self.n_components)
-        if n_features is not None and d > n_features:
+        if d > k:
             raise ValueError(
-                f"n_components={d} sources cannot be found in n_features={n_features} mixtures; use n_components <= {n_features}"
+                f"n_components={d} sources cannot be found in n_features={k} mixtures; use n_components <= {k}"
             )
         return d
 
@@ -167,11 +252,11 @@ class Estimator(
             # An AttributeError too, so that hasattr(est, "components_") answers False before fit.
             raise NotFittedError(f"This {type(self).__name__} has seen no sample: call fit first")
 
-    def _check_saved(self) -> None:
-        """Raise ValueError if what was read from a file contradicts the parameters or itself; shapes are checked before."""
-        d, given, k = self._n_features_out, self.n_components, self.n_features_in_
-        if d > k or (isinstance(given, Integral) and given != d):
-            raise ValueError(f"n_components={given!r}, but the weights have {d} outputs for {k} mixtures")
+    def __getattr__(self, name: str) -> Any:
+        # Called for a missing attribute, or if a property raised AttributeError.
+        if name.endswith("_") and not name.startswith("_"):
+            self._check_is_fitted()
+        return self.__getattribute__(name)
 
     n_components_ = property(attrgetter("_n_features_out"), doc="Number of outputs.")
 
@@ -185,10 +270,28 @@ class Estimator(
         return tags
 
 
-class Separator(Diagnosable, Estimator):
-    """Base of the estimators whose outputs are sources: all but NoncenteredWhitener."""
+def _is_same(a: Any, b: Any) -> bool:
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(_is_same(a[key], b[key]) for key in a)
+    if isinstance(a, np.random.RandomState) and isinstance(b, np.random.RandomState):
+        return True  # spent: what is still random comes from the state
+    try:
+        return a is b or (np.shape(a) == np.shape(b) and bool(np.all(np.asarray(a) == np.asarray(b))))
+    except (TypeError, ValueError):
+        return False
 
-    random_state: Annotated[Any, "random_state"] = None
+
+class Separator:
+    """Mixin of the estimators whose outputs are sources: all but NoncenteredWhitener."""
+
+    components_: Any
+    mixing_: Any
+    n_features_in_: int
+    get_feature_names_out: Any
+    _check_is_fitted: Any
+    _config: dict[str, Any]
+    #: Whether outputs are uncorrelated and have unit variance: nonnegative ICA.
+    _uncorrelated: ClassVar[bool] = True
 
     def _outputs(self, X: Array) -> Array:
         Y = finite_map(X, self.components_, type(self).__name__)
@@ -224,6 +327,7 @@ class Separator(Diagnosable, Estimator):
         True
         """
         self._check_is_fitted()
+        blocks = blocks_of(samples.rows(self, X))
         A = np.asarray(self.mixing_, np.float64)
         index = np.arange(len(A))
         groups = [index[first::10] for first in range(min(len(A), 10))]
@@ -231,7 +335,6 @@ class Separator(Diagnosable, Estimator):
         others = [np.setdiff1d(index, group) if len(A) > 1 else index for group in groups]
         inverses = [np.linalg.pinv(A[rest]) for rest in others]
         total = missed = 0.0
-        blocks = blocks_of(validated_rows(self, X, reset=False))
         for x in (block[rows].astype(np.float64) for block in blocks for rows in row_blocks(*block.shape)):
             total += float(np.sum(x**2))
             for group, rest, inverse in zip(groups, others, inverses, strict=True):
@@ -239,35 +342,163 @@ class Separator(Diagnosable, Estimator):
                 missed += float(np.sum((x[:, group] - outputs @ A[group].T) ** 2))
         return 1 - missed / total if total else float(missed == 0)
 
+    def diagnose(self, X: ArrayLike, *, refit: bool = True) -> Diagnosis:
+        """Say, without knowing the sources, how far to believe the fit, and what to do if not.
 
-class Online(Separator):
-    """Base of the networks and of MinimumVolumeCone."""
+        Halves of X, without outliers, are fitted by clones of this estimator: a network learns from each of them as a stream. Of
+        more than 100,000 samples, or 2^24 numbers, a sample is used (the last samples, with a horizon).
 
-    _state: Any = field(default=None, init=False)
-    _waiting: Array = field(init=False)
-    _rank: int | None = field(default=None, init=False)  # of the X of `fit`, if it is the number of sources
+        Parameters
+        ----------
+        X : array-like or Dask array of shape (n_samples, n_features)
+            Mixtures, those of the fit or others.
+        refit : bool, default=True
+            Whether to fit halves of X. Without, `uncertainty_` is None, and what only refits show is missed.
+
+        Returns
+        -------
+        Diagnosis
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from bionica import BatchNICA
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.exponential(size=(5000, 3)) @ rng.standard_normal((3, 6))
+        >>> nica = BatchNICA(3, random_state=0).fit(X)
+        >>> nica.diagnose(X).ok
+        True
+        >>> nica.diagnose(3 * X, refit=False).findings[0].name
+        'scale'
+        """
+        self._check_is_fitted()
+        data = samples.rows(self, X, min_samples=2)
+        rows = some_rows(data, _REFIT_ROWS, _REFIT_NUMBERS, last=self._config.get("horizon"))
+        W, A = (np.asarray(M, np.float64) for M in (self.components_, self.mixing_))
+        fit, known = _refits(self, len(rows)) if refit else None, self._config.get("known_mixing")
+        names, n_known = list(map(str, self.get_feature_names_out())), 0 if known is None else np.shape(known)[1]
+        form: dict[str, Any] = {"n": data.shape[0], "names": names, "n_known": n_known, "tried": self._tried()}
+        return diagnose(rows, W, A, fit, **form, **self._facts())
+
+    def _facts(self) -> dict[str, Any]:
+        """What `trust.findings.measure` must know of the method."""
+        tracking = self._config.get("horizon") is not None
+        return {"noise": getattr(self, "noise_", None), "uncorrelated": self._uncorrelated, "tracking": tracking}
+
+    def _tried(self) -> set[str]:
+        """Remedies that this estimator is or has."""
+        tried = {"cone": not self._uncorrelated, "walls": getattr(self, "nonnegative_mixing_", False)}
+        tried["known"] = self._config.get("known_mixing") is not None
+        return {key for key, holds in tried.items() if holds}
+
+    def _warn_about_fit(self, rows: Array, n: int, *more: Finding) -> None:
+        """Warn once of the evidence against a fit to n samples, of which `rows` are some; the method itself knows of `more`."""
+        rows = rows[row_sample(*rows.shape, most=_CHECKED)]
+        found = evidence(rows, self.components_, self.mixing_, n, **self._facts())
+        self._warn((*more, *ranked_findings(found, self._tried()))[:TOLD])
+
+    def _warn(self, found: Sequence[Finding]) -> None:
+        if found:
+            names = list(map(str, self.get_feature_names_out()))
+            warn(f"{type(self).__name__}: {' '.join(one.text(names) for one in found)}")
+
+
+def _refits(estimator: Any, n: int) -> Callable[[Array], tuple[Array, Array]]:
+    """Fits clones of an estimator, each from another start, so that what was not learned differs; says so if it takes long.
+
+    A network learns from its rows again until it has seen n samples, as many as the fit: half as many may be too few to settle.
+    """
+    seeds, begun, d = count(1), [time.monotonic()], len(estimator.components_)
+
+    def fit(rows: Array) -> tuple[Array, Array]:
+        other, seed = clone(estimator), next(seeds)
+        if begun and seed > 1 and (left := (time.monotonic() - begun[0]) / (seed - 1) * (7 - seed)) > 2:
+            begun.clear()
+            announce(f"{type(estimator).__name__}.diagnose fits parts of X: about {left:.0f} s more")
+        other.set_params(**{**estimator._config, "n_components": d, "random_state": seed})
+        try:
+            with warnings.catch_warnings(action="ignore"):
+                other.fit(
+                    np.resize(rows, (n, rows.shape[1]))
+                    if isinstance(other, OnlineEstimator) and other._repeats
+                    else rows
+                )
+            return np.asarray(other.components_, np.float64), np.asarray(other.mixing_, np.float64)
+        except (ValueError, ArithmeticError):  # these rows do not determine a fit
+            k = rows.shape[1]
+            return np.zeros((d, k)), np.zeros((k, d))
+
+    return fit
+
+
+def weights(name: str, doc: str) -> Any:
+    """Return a property of a network: a copy of a weight matrix."""
+    return property(lambda network: network._weight(name), doc=doc)
+
+
+def offline_only_in_fit(network: Any, X: Any, state: Any) -> None:
+    """Refuse to start a stream behind an offline whitening, which needs all data."""
+    if network.whiten == "offline" and X is None and state is None:
+        raise ValueError(
+            "whiten='offline' computes the whitening from all data: call fit first, or use whiten='online' for a stream"
+        )
+
+
+class OfThePaper:
+    """Mixin of the networks that are in the paper: `as_published`."""
+
+    _published: ClassVar[dict[str, dict[str, Any]]]
+
+    @classmethod
+    def as_published(cls, setting: str, **overrides: Any) -> Self:
+        """Return the paper's network with its hyperparameters for this setting: table 1 (appendix C).
+
+        Parameters
+        ----------
+        setting : {"d3", "d10", "images"}
+            The three or ten sparse uniform sources, or the three natural images.
+        **overrides
+            Parameters that differ from the paper's, for example `random_state`.
+        """
+        if setting not in SOURCES:
+            raise ValueError(f"setting={setting!r} is not one of the paper's; choose from {sorted(SOURCES)}")
+        table = {"n_components": SOURCES[setting], **cls._published["always"], **cls._published[setting]}
+        return cls(**{**table, **overrides})
+
+
+class OnlineEstimator(Separator, Estimator):
+    """Base of the networks, StreamingNICA and MinimumVolumeCone; a subclass says what learns (`_learner_for`)."""
+
+    _saved: ClassVar[dict[str, Any]] = {"_waiting": "wk"}  # and `_state`, which the rule describes
+    _changeable: ClassVar[tuple[str, ...]] = ("eta0", "decay", "power")
+    _repeats: ClassVar[bool] = True  # whether it needs many samples to settle, so that refits present theirs again
+    _learner: Any
+    n_epochs: int
+    shuffle: bool
+    random_state: Any
 
     @abstractmethod
-    def _full_block(self, d: int) -> int:
-        """Return the number of samples in the next block, for d sources; 0 if samples need not wait."""
+    def _learner_for(self, k: int, dtype: Any, X: Any = None, state: Any = None) -> Any:
+        """Return what learns from k mixtures: from the start, with all data X of `fit` or without (a stream), or from a state."""
 
-    @abstractmethod
-    def _check_start(self, X: Array) -> None:
-        """Raise ValueError if the parameters do not fit the first samples X: now rather than after buffering."""
-
-    @abstractmethod
-    def _take(self, X: Array, keep: bool = False) -> Any:
-        """Learn from a full block, or from any samples; return the output for each row before it was learned if `keep`."""
-
-    def _problems(self) -> set[str]:
-        """Return the evidence against the result that learning itself shows."""
-        return set()
+    def _fit(self, X: ArrayLike) -> None:
+        data = samples.rows(self, X, reset=True)
+        with one_blas_thread():
+            learner = self._learner = self._learner_for(data.shape[1], data.dtype, data)
+        rng, problems = check_random_state(self.random_state), self._problems()
+        for _ in range(self.n_epochs):
+            sample: list[Array] = []
+            for block in collected(data, sample, getattr(self, "horizon", None)):
+                self._advance(block[rng.permutation(len(block))] if self.shuffle else block)
+            if isinstance(learner, Buffered):  # no more samples will come
+                learner.flush()
+        found = [finding("converged", reason=text) for text in sorted(self._problems() - problems)]
+        self._warn_about_fit(np.concatenate(sample), len(data), *found)
 
     def partial_fit(self, X: ArrayLike, y: None = None) -> Self:
         """Continue learning from the rows of X; the first call starts a new model.
 
-        The model ends with the same bits however the data are cut into calls. (A network with at least 1000 mixtures and 2^18
-        weights from them processes samples in blocks: its results agree to rounding.) The model keeps the precision of the first
+        The model ends with the same bits however the data are cut into calls. The model keeps the precision of the first
         X, float32 or float64. Do not call this method from several threads on one estimator.
 
         Parameters
@@ -277,10 +508,8 @@ class Online(Separator):
         y : None
             Ignored.
         """
-        self._validate_params()
         with unchanged_on_error(self):
-            for block in blocks_of(validated_rows(self, X, reset=not hasattr(self, "n_features_in_"))):
-                self._learn(block)
+            self._learn(X)
         return self
 
     def partial_fit_transform(self, X: ArrayLike, y: None = None) -> Any:
@@ -299,11 +528,14 @@ class Online(Separator):
             Each row is computed with what was learned before it. Rows are zero until the model has started
             (`n_samples_until_start_`).
         """
-        self._validate_params()
         with unchanged_on_error(self):
-            blocks = blocks_of(validated_rows(self, X, reset=not hasattr(self, "n_features_in_")))
-            Y = np.concatenate([self._learn(block, keep=True) for block in blocks])
-            warn_of_huge_outputs(self, Y)
+            Y = np.concatenate(self._learn(X, keep=True))
+            if len(Y):  # of a network, whose outputs have variance or mean 1
+                self._warn(
+                    ranked_findings(
+                        exceeds("huge", float(np.median(Y[row_sample(*Y.shape)].max(axis=1)))), self._tried()
+                    )
+                )
         return wrap_output(Y, X, self)
 
     def learn_one(self, x: Sample) -> Self:
@@ -314,113 +546,177 @@ class Online(Separator):
         x : array-like of shape (n_features,), or dict of feature names to numbers
             The next mixture. The keys of the first dict become `feature_names_in_`; later dicts have the same keys, in any order.
         """
-        self._validate_params()
         with unchanged_on_error(self):
-            self._learn(validated_sample(self, x, reset=not hasattr(self, "n_features_in_")))
+            self._learn(x, enter=samples.one)
         return self
 
     def transform_one(self, x: Sample) -> Array:
-        """Return the sources of a single mixture, (n_components,).
+        """Return the outputs for a single mixture, with the bits of `transform`.
 
         Parameters
         ----------
         x : array-like of shape (n_features,), or dict of feature names to numbers
             A mixture.
+
+        Returns
+        -------
+        ndarray of shape (n_components,)
         """
         self._check_is_fitted()
-        return np.asarray(self._outputs(validated_sample(self, x))[0])
+        return np.asarray(self._transformed(samples.one(self, x))[0])
 
-    @property
-    def n_samples_until_start_(self) -> int:
-        """Samples that a stream must still bring before the model starts; until then its outputs are zero. 0 from then on."""
-        self._check_is_fitted()
-        return 0 if self._state is not None else self._block_length(self.n_features_in_) - len(self._waiting)
-
-    def _validate_params(self) -> None:
-        """Validate the parameters, unless they are those that were validated last."""
-        now, before = parameter_values(type(self))(self), self.__dict__.get("_checked")
-        if before is None or not all(map(is_, now, before)):
-            super()._validate_params()
-            self._checked = now
-            self.__dict__.pop("_runner", None)  # of a network: it was made for other parameters
-
-    def _block_length(self, k: int) -> int:
-        """Return the number of samples of the block that is being filled: at most 256 MB, but at least 4 d + 20 samples."""
-        d = self._given_number() or k
-        return min(self._full_block(d), max(4 * d + 20, 2**25 // k))
-
-    def _reset(self, X: Any) -> None:
-        """Forget what was learned, before the first rows X."""
-        self._waiting, self._state = np.empty((0, X.shape[1]), X.dtype), None
-
-    def _learn(self, X: Array, keep: bool = False, quiet: bool = False) -> Any:
-        """Learn from finite rows, and warn of new evidence against the result; return the outputs before each row if `keep`."""
-        if "_waiting" not in vars(self):
-            self._reset(X)
-        known, dtype = self._problems(), self._waiting.dtype
-        if X.dtype != dtype:
-            with np.errstate(over="ignore"):
-                X = X.astype(dtype)
-            check_finite(X, 0, self)
-        silent, Y = 0, []
-        while len(X):
-            length = self._block_length(X.shape[1])
-            if not length:
-                Y.append(self._take(X, keep))
-                break
-            n = length - len(self._waiting)
-            part, X = X[:n], X[n:]
-            if self._state is None:
-                silent += len(part)
-            elif keep:
-                Y.append(self._outputs(part))
-            self._waiting = _appended(self._waiting, part, length)
-            if len(self._waiting) == length:
-                block, self._waiting = self._waiting, self._waiting[:0].copy()
-                self._take(block)
-            elif self._state is None and len(self._waiting) == len(part):
-                self._check_start(part)
-        for text in () if quiet else sorted(self._problems() - known):
+    def _learn(self, X: Any, keep: bool = False, enter: Callable[..., Any] = samples.rows) -> list[Any]:
+        """Learn from X, and warn of new evidence against the result; return the outputs of each block if `keep`."""
+        first = "_learner" not in vars(self)
+        if first:
+            self._freeze()
+        data = enter(self, X, reset=first)
+        if first:
+            with one_blas_thread():
+                self._learner = self._learner_for(data.shape[1], data.dtype)
+        elif self._check_config():  # the same state, with other rates
+            self._continue_from(self._learner.state, self._learner.waiting)
+        problems = self._problems()
+        Y = [self._advance(block, keep) for block in blocks_of(data)]
+        for text in sorted(self._problems() - problems):
             warn(f"{type(self).__name__}: {text}")
-        return np.concatenate([np.zeros((silent, self._n_features_out), dtype), *Y]) if keep else None
+        return Y
+
+    def _advance(self, X: Array, keep: bool = False) -> Any:
+        """Learn from finite rows."""
+        if X.dtype != self._learner.dtype:
+            with np.errstate(over="ignore"):
+                X = X.astype(self._learner.dtype)
+            check_finite(X, 0, self)
+        seen = self._learner.n_samples_seen
+        try:
+            return self._learner.learn(X, keep)
+        except Diverged as error:
+            raise self._divergence(
+                error.sample, X[min(max(error.sample - seen, 0), len(X) - 1)], learning=True
+            ) from None
+        except NotStarted as error:
+            raise self._not_started(error.missing) from None
+
+    def _continue_from(self, state: Any, waiting: Array) -> None:
+        """Make what learns from a state, or from nothing if it is None, and from samples that wait for their block."""
+        count = getattr(getattr(self, "_learner", None), "count", None)
+        self._learner = self._learner_for(self.n_features_in_, waiting.dtype, state=state)
+        self._learner.waiting = waiting
+        if count is not None:
+            self._learner.count = count
+
+    def _outputs(self, X: Array) -> Array:
+        try:
+            return np.asarray(self._learner.outputs(X))
+        except Diverged as error:
+            raise self._divergence(error.sample, X[error.sample], learning=False) from None
+        except NotStarted as error:
+            raise self._not_started(error.missing) from None
 
     def _started(self) -> Any:
         """Return the state; NotFittedError if the model has not started."""
         self._check_is_fitted()
-        if self._state is None:
-            raise NotFittedError(
-                f"This {type(self).__name__} starts after {self.n_samples_until_start_} more samples: until then it has no "
-                "weights, and its number of outputs is unknown unless n_components is a number. Bring the samples, in one call of "
-                "partial_fit_transform, or call fit"
-            )
-        return self._state
+        if self._learner.state is None:
+            raise self._not_started(self.n_samples_until_start_)
+        return self._learner.state
 
-    def _outputs(self, X: Array) -> Array:
-        if self._state is None:
-            return np.zeros((len(X), self._n_features_out), self._waiting.dtype)
-        return super()._outputs(X)
+    def _not_started(self, missing: int) -> NotFittedError:
+        return NotFittedError(
+            f"This {type(self).__name__} starts after {missing} more samples: until then it has no weights, and its number "
+            "of outputs is unknown unless n_components is a number. Bring them in one call of partial_fit_transform, or call fit"
+        )
 
-    def _check_saved(self) -> None:
-        length = self._block_length(self.n_features_in_)
-        if not (self._state is None) <= len(self._waiting) < max(1, length):
-            raise ValueError(f"{len(self._waiting)} samples wait for a block of {length}")
-        if self._state is not None:
-            super()._check_saved()
-        else:
-            self._given_number(self.n_features_in_)
+    def _to_save(self) -> dict[str, Any]:
+        return {"_waiting": self._learner.waiting, "_state": self._learner.state}
+
+    def _restore(self, values: dict[str, Any]) -> None:
+        state = values.get("_state")
+        self._continue_from(state, values["_waiting"])
+        n, length = len(self._learner.waiting), self._learner.block
+        if not (state is None) <= n < max(1, length):
+            raise ValueError(f"{n} samples wait for a block of {length}")
+        if state is not None:
+            super()._restore({})
 
     def __getstate__(self) -> dict[str, Any]:
-        own = {name: value for name, value in super().__getstate__().items() if name not in ("_checked", "_runner")}
+        own: dict[str, Any] = super().__getstate__()
         # A copy must not share what learning changes in place.
-        return own | {name: deepcopy(own[name]) for name in ("_waiting", "_state") if name in own}
+        return own | {"_learner": deepcopy(own["_learner"])} if "_learner" in own else own
 
+    # ------------------------------------------------------------------------------------------ what was learned
 
-def _appended(waiting: Array, part: Array, length: int) -> Array:
-    """Return the waiting samples and `part`: a view of one array for `length` samples, which may not fit in memory twice."""
-    n, shape = len(waiting) + len(part), (length, part.shape[1])
-    room = waiting.base
-    if not isinstance(room, np.ndarray) or room.shape != shape:
-        room = np.empty(shape, waiting.dtype)
-        room[: len(waiting)] = waiting
-    room[len(waiting) : n] = part
-    return room[:n]
+    @property
+    def components_(self) -> Array:
+        """The unmixing matrix, (n_components, n_features): what the network does to a mixture for which every output fires."""
+        self._started()
+        state = self._learner.readout()
+        with np.errstate(all="ignore"):  # a collapsed network may overflow
+            return finite(np.asarray(rule_of(state).unmixing(state))).astype(self._learner.dtype)
+
+    @property
+    def mixing_(self) -> Array:
+        """The mixing matrix, (n_features, n_components): pseudoinverse of `components_`."""
+        return pseudoinverse(self.components_)
+
+    @property
+    def n_samples_seen_(self) -> int:
+        """Samples seen, including those that wait for the start."""
+        self._check_is_fitted()
+        return int(self._learner.n_samples_seen)
+
+    @property
+    def n_samples_until_start_(self) -> int:
+        """Samples that are missing until the model starts; outputs are zero before."""
+        self._check_is_fitted()
+        return 0 if self._learner.state is not None else self._learner.block - len(self._learner.waiting)
+
+    @property
+    def repairs_(self) -> dict[str, int]:
+        """How often each guard acted; samples that were regularised (nearly singular lateral weights) or did not settle."""
+        return dict(zip(REPAIRS, map(int, self._started().repairs), strict=True))
+
+    @property
+    def change_detected_(self) -> bool:
+        """Whether the mixing changed while the network learned without a horizon. False for networks that do not detect changes."""
+        self._started()
+        return bool(self._learner.has_changed)
+
+    @property
+    def _n_features_out(self) -> int:
+        self._check_is_fitted()
+        d = self._learner.n_outputs
+        return len(self.components_) if d is None else int(d)
+
+    def _weight(self, name: str) -> Array:
+        """Return a copy of a weight matrix, so that the user cannot change the network through it."""
+        return np.array(attrgetter(name)(self._started()))
+
+    def _problems(self) -> set[str]:
+        """Return the evidence against the result that learning itself shows."""
+        problems: set[str] = set()
+        if (state := self._learner.state) is None:
+            return problems
+        if state.repairs[UNSETTLED]:
+            problems.add(
+                "samples did not settle in settle_steps steps of the neural dynamics (repairs_ counts them): raise settle_steps or "
+                "settle_tol, change gamma, or use dynamics='exact' and decoupled=False"
+            )
+        if self._learner.has_changed:
+            problems.add(
+                "the mixtures changed: outputs became far more correlated or negative, and past and present are averaged. If the "
+                "mixing changes, set horizon= to the number of samples to remember (1,000 + 100 n_components or more). If sources "
+                "are on and off for long, or neighbouring samples are alike, ignore this. If sensors failed, omit these samples"
+            )
+        return problems
+
+    def _divergence(self, sample: int, x: Array, learning: bool) -> DivergenceError:
+        """The error for an overflow at a sample, counted from the first, which is x."""
+        config, remedies = self._config, []
+        if config.get("dynamics") == "gradient":
+            remedies.append(f"lower gamma (now {config['gamma']}) or use dynamics='exact'")
+        if learning and "eta0" in config:
+            remedies.append(f"lower eta0 (now {config['eta0']})" if isinstance(config["eta0"], Real) else "lower eta0")
+        if learning and config.get("guards", True) is not True:
+            remedies.append(f"turn on the guards, guards=True (now {config['guards']!r})")
+        return DivergenceError.overflow(type(self).__name__, sample, x, *remedies)

@@ -15,25 +15,27 @@ then that all of them agree (`Estimator._check_saved`). The checksums (CRC-32) o
 import inspect
 import json
 import os
+import sys
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from copy import deepcopy
+from importlib import import_module
 from importlib.metadata import version
 from operator import attrgetter
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, NamedTuple, get_type_hints
 
 import numpy as np
 
+from ._compat.sklearn import check_parameters
+from .errors import ModelFileError
 from .io.files import complete_files
-from .kernels.rule import BOOKKEEPING, RULES, rule_of
+from .kernels.rule import BOOKKEEPING, RULES, leaf_types, rule_of
 from .samples import Array
 
-#: The only classes that a file can name: every estimator that is imported, those of the user included.
-CLASSES: dict[str, Any] = {}
-
-FORMAT = 8
+#: Files of format 8 are read too, unless their network learned by a rule that no longer exists.
+FORMAT = 9
 _HEADER, _HEADER_BYTES = "header.json", 2**22  # parsed JSON takes up to 25 times the memory of its text
 _CALLABLE = {"callable": True}
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
@@ -50,20 +52,6 @@ _KINDS: dict[str, tuple[tuple[np.dtype[Any], ...], int, int]] = {
 _SCALARS = {int: ":count", float: ":float64", bool: ":bool"}
 
 
-class ModelFileError(ValueError):
-    """A file that is not a complete, unaltered bionica model.
-
-    Examples
-    --------
-    >>> import bionica
-    >>> try:
-    ...     bionica.load(bionica.__file__)
-    ... except bionica.ModelFileError as error:
-    ...     print("refused")
-    refused
-    """
-
-
 class Record(NamedTuple):
     """A class of named tuples; schemas of its arrays by dotted name; parts without a type hint; whether it may be None."""
 
@@ -73,14 +61,8 @@ class Record(NamedTuple):
     optional: bool = False
 
 
-def _leaves(make: Any, parts: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Dotted names and types of all arrays and numbers in a class of named tuples."""
-    for name, hint in {**get_type_hints(make), **parts}.items():
-        yield from _leaves(hint, {}, f"{prefix}{name}.") if hasattr(hint, "_fields") else [(prefix + name, hint)]
-
-
 def _built(make: Any, parts: Mapping[str, Any], values: Iterator[Any]) -> Any:
-    """A named tuple of its values in the order of `_leaves`."""
+    """A named tuple of its values in the order of `leaf_types`."""
     hints = {**get_type_hints(make), **parts}.values()
     return make(*(_built(hint, {}, values) if hasattr(hint, "_fields") else next(values) for hint in hints))
 
@@ -98,31 +80,32 @@ def _saved(estimator: Any, rule: Any, is_present: Callable[[str], bool]) -> tupl
         if isinstance(kind, str):
             schema[name] = kind
         else:
-            leaves = _leaves(kind.make, kind.parts)
+            leaves = leaf_types(kind.make, kind.parts)
             schema |= {f"{name}.{leaf}": kind.schemas.get(leaf) or _SCALARS[hint] for leaf, hint in leaves}
     return saved, schema
 
 
 def contents(estimator: Any) -> tuple[dict[str, Any], dict[str, Array]]:
     """Return what a file of this estimator holds, header and arrays, which never change."""
-    name = type(estimator).__name__
-    if CLASSES.get(name) is not type(estimator):
-        raise TypeError(f"another class is called {name}, and load would make one of those; use pickle")
     estimator._check_is_fitted()
-    estimator._validate_params()
-    own = estimator.__getstate__()  # a copy of a network's state
-    is_network = hasattr(estimator, "_rule_params") and estimator._state is not None
-    rule = rule_of(estimator._state).name if is_network else None
+    values, cls = deepcopy(estimator._to_save()), type(estimator)
+    state = values.get("_state")
+    rule = None if state is None or "_state" in estimator._saved else rule_of(state).name
     header = {
-        "class": name,
-        "parameters": estimator.get_params(deep=False),
+        "class": cls.__name__ if _ours(cls.__name__) is cls else f"{cls.__module__}.{cls.__qualname__}",
+        "parameters": estimator._config,
         "rule": rule,
         "n_features": estimator.n_features_in_,
         "feature_names": [str(name) for name in getattr(estimator, "feature_names_in_", [])] or None,
         "versions": {name: version(name) for name in ("bionica", "numpy", "scikit-learn")},
     }
-    _, schema = _saved(estimator, rule, lambda name: own[name] is not None)
-    return header, {name: np.asarray(attrgetter(name)(SimpleNamespace(**own))) for name in schema}
+    _, schema = _saved(estimator, rule, lambda name: values[name] is not None)
+    return header, {name: np.asarray(_at(values, name)) for name in schema}
+
+
+def _at(values: Mapping[str, Any], name: str) -> Any:
+    root, _, path = name.partition(".")
+    return attrgetter(path)(values[root]) if path else values[root]
 
 
 def _plain(value: Any) -> Any:
@@ -166,7 +149,7 @@ def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, 
         if file.zip.getinfo(_HEADER).file_size > _HEADER_BYTES:
             raise ValueError(f"its {_HEADER} has more than {_HEADER_BYTES:,} bytes")
         header = dict(json.loads(file.zip.read(_HEADER)))
-        if header["format"] != FORMAT:
+        if header["format"] not in (8, FORMAT):
             raise ModelFileError(
                 f"{path} has format {str(header['format'])[:40]}, and this bionica reads {FORMAT}: load it with the version "
                 f"that wrote it ({str(header.get('versions'))[:80]}), or fit the model again"
@@ -242,11 +225,63 @@ def load(path: str | os.PathLike[str], **overrides: Any) -> Any:
     """
     with _refusing(path, overrides):
         header, arrays = read_model(path)
+        if header["format"] == 8:
+            arrays = _from_format_8(path, header, arrays)
         estimator = _unfitted(path, header, overrides)
-    estimator.set_params(**overrides)._validate_params()
+    refused = [name for name in overrides if name in header["parameters"] and name not in _allowed(estimator, header)]
+    if refused:
+        may = ", ".join(estimator._changeable) or "nothing"
+        raise ValueError(
+            f"{', '.join(refused)}: a {type(estimator).__name__} that has learned may change {may} only; fit a new one instead"
+        )
+    estimator.set_params(**overrides)._freeze()
     with _refusing(path, overrides):
         _fill(estimator, header, arrays)
     return estimator
+
+
+def _allowed(estimator: Any, header: dict[str, Any]) -> set[str]:
+    """Parameters that `load` may set: those that a running model may change, and functions, which a file does not hold."""
+    return {*estimator._changeable, *(name for name, value in header["parameters"].items() if value == _CALLABLE)}
+
+
+#: Parameters of format 8 that networks no longer have, and the values with which they learned as they do now.
+_GONE = {"precondition": None, "horizon": None, "whitening_power": 1.0}
+
+
+def _from_format_8(path: Any, header: dict[str, Any], arrays: dict[str, Array]) -> dict[str, Array]:
+    """Translate the header of a file of format 8, and return its arrays by their present names.
+
+    ModelFileError if the model learned by a rule that no longer exists.
+    """
+    parameters, rule, cls = dict(header["parameters"]), str(header["rule"]), _class_of(str(header["class"]))
+    known = set(inspect.signature(cls).parameters) if cls else set(parameters)
+    lost = [
+        f"{name}={parameters.get(name)!r}"
+        for name in _GONE.keys() - known
+        if parameters.get(name, _GONE[name]) != _GONE[name]
+    ]
+    if lost or rule in ("nonnegative_pca_online", "local_cone_network"):
+        raise ModelFileError(
+            f"{path} holds a {str(header['class'])[:80]} that learned with {', '.join(lost) or f'the rule {rule!r}'}, which this "
+            "bionica does not have: fit it again (StreamingNICA takes the place of natural steps), or load it with the version "
+            "that wrote it"
+        )
+    header["parameters"] = {name: value for name, value in parameters.items() if name in known}
+    arrays.pop("_state.x_power", None)
+    renamed = {"_state.H": "_state.H_yy", "_state.layer.H": "_state.H_hg"} if rule == "two_layer_nsm" else {}
+    if rule == "nonnegative_pca":
+        kind, front = ("offline", "F") if parameters.get("whiten") == "offline" else ("bare", "size")
+        header["rule"], renamed["_state.layer.F"] = f"nonnegative_pca_{kind}", f"_state.front.{front}"
+    arrays = {renamed.get(name, name.replace("_state.layer.", "_state.")): array for name, array in arrays.items()}
+    if header["rule"] == "nonnegative_pca_bare":
+        arrays["_state.front.size"] = np.ones(1)
+    for prefix in ("_state.raw.", "_state.weighted."):  # of a cone, whose starts had the seed 0
+        if prefix + "second" in arrays:
+            n, mean, second = (arrays.pop(prefix + name) for name in ("weight", "mean", "second"))
+            arrays |= {prefix + "n": n, prefix + "mean": mean, prefix + "scatter": n * (second - np.outer(mean, mean))}
+            arrays["_state.seed"] = np.array(0)
+    return arrays
 
 
 @contextmanager
@@ -268,7 +303,7 @@ def _refusing(path: Any, overrides: dict[str, Any]) -> Iterator[None]:
 def _unfitted(path: Any, header: dict[str, Any], overrides: dict[str, Any]) -> Any:
     """Return an estimator with the parameters of a file, except those that are overridden; any exception if they are wrong."""
     parameters = {name: value for name, value in header["parameters"].items() if name not in overrides}
-    cls = CLASSES.get(str(header["class"]))
+    cls = _class_of(str(header["class"]))
     for name in (name for name, value in parameters.items() if value == _CALLABLE):
         raise ModelFileError(
             f"{name} was a function when {path} was saved, and a file holds no code: give it again, load(path, {name}=...)"
@@ -280,8 +315,21 @@ def _unfitted(path: Any, header: dict[str, Any], overrides: dict[str, Any]) -> A
             f"{path} holds a {str(header['class'])[:80]!r}, not a known estimator: if it is yours, import its module first"
         )
     estimator = cls(**parameters)
-    estimator._validate_params()
+    check_parameters(estimator)
     return estimator
+
+
+def _ours(name: str) -> Any:
+    """The estimator that bionica calls so, or None; importing it registers its rule."""
+    packages = sys.modules[__package__], import_module(f"{__package__}.offline")
+    return next((getattr(package, name) for package in packages if name in package.__all__), None)
+
+
+def _class_of(name: str) -> Any:
+    """The estimator that a file names: one of bionica's, or module.Class of a module that is imported; None if there is none."""
+    module, _, own = name.rpartition(".")
+    cls = getattr(sys.modules.get(module), own, None) if module else _ours(own)
+    return cls if isinstance(cls, type) and hasattr(cls, "_to_save") else None
 
 
 def _fill(estimator: Any, header: dict[str, Any], arrays: Mapping[str, Array]) -> None:
@@ -296,8 +344,8 @@ def _fill(estimator: Any, header: dict[str, Any], arrays: Mapping[str, Array]) -
     present = {name.partition(".")[0] for name in arrays}
     saved, schema = _saved(estimator, header["rule"], present.__contains__)
     _check_arrays(arrays, schema, k)
-    vars(estimator).update(dict.fromkeys(type(estimator)._saved))  # None, where a file has none
     values = (arrays[key].item() if spec.startswith(":") else arrays[key] for key, spec in schema.items())
+    restored: dict[str, Any] = dict.fromkeys(type(estimator)._saved)  # None, where a file has none
     for name, kind in saved.items():
-        vars(estimator)[name] = next(values) if isinstance(kind, str) else _built(kind.make, kind.parts, values)
-    estimator._check_saved()
+        restored[name] = next(values) if isinstance(kind, str) else _built(kind.make, kind.parts, values)
+    estimator._restore(restored)

@@ -271,7 +271,7 @@ def record_weights(network: Any, X: ArrayLike, every: int = 100) -> dict[str, np
     >>> X, A = mix(sparse_uniform(1000, 3, rng=0), rng=0)
     >>> record = plot.record_weights(TwoCompartmentNICA(3, random_state=0), X)
     >>> list(record), record["W_zz_"].shape
-    (['n_samples', 'W_xz_', 'W_zz_'], (9, 3, 3))
+    (['n_samples', 'W_xz_', 'W_zz_'], (10, 3, 3))
     """
     if every < 1:
         raise ValueError(f"every={every} must be at least 1")

@@ -148,7 +148,7 @@ def write_separation(
     X, t = X[::step], numbers[::step]
     for name, column in zip(reader.label_names, labels, strict=False):
         with suppress(ValueError):  # text: names of the samples
-            t, t_label = np.array([float(str(cell)) for cell in column[::step]]), name
+            t, t_label = np.array([float(str(cell)) for cell in column[::step]]), name or t_label
     A, Y, U = np.asarray(network.mixing_), network.transform(X), X @ np.asarray(network.components_).T
     diagnosis, choice, d = network.diagnosis_, getattr(network, "choice_", None), min(len(names), MOST_SOURCES)
     uncertainty, A, shown = diagnosis.uncertainty_, A[:, :d], names[:d]

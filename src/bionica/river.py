@@ -7,7 +7,7 @@ from river import base
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from .estimators import StreamingNICA
+from . import StreamingNICA
 
 __all__ = ["RiverTransformer"]
 

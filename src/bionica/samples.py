@@ -1,4 +1,8 @@
-"""X of the user as arrays, many samples or one: what is refused, what an error names, what overflow raises.
+"""The door through which X enters every public method, for many samples (`rows`) or one (`one`); and which rows are looked at.
+
+It decides once what X may be: NumPy arrays of any byte order and layout, lists, data frames, tensors and whatever else NumPy can
+convert, as float32 or float64 (float16, integers and booleans become float64); names and their order; masked values are NaN; NaN,
+infinity, dates, complex numbers, text and sparse matrices are refused. An error names the parameter, the value and the remedy.
 
 Dask arrays are read block by block, never gathered; Dask is imported only if the user has imported it. `DaskRows` reads the
 blocks one after the other, for the networks, sums over them, for the offline methods, and maps them lazily, for `transform`.
@@ -7,24 +11,27 @@ blocks one after the other, for the networks, sums over them, for the offline me
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from datetime import date, timedelta
 from functools import reduce
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array, validate_data
 
-from ._compat.sklearn import safe_indexing
-from .offline.whitening import ChunkedRows, linear_map
+from .errors import DivergenceError
+from .offline.whitening import ChunkedRows, linear_map, row_sample
 
 Array = NDArray[Any]
 Sample = ArrayLike | Mapping[str, float]
 T = TypeVar("T")
 
 FLOATS = [np.float64, np.float32]
+_DATES = (np.datetime64, np.timedelta64, date, timedelta)
 
 
 def given_matrix(value: Any, name: str, shape: str) -> Array:
@@ -37,66 +44,19 @@ def given_matrix(value: Any, name: str, shape: str) -> Array:
         raise ValueError(f"{name} is no array of finite numbers ({reason}): give one of shape {shape}") from error
 
 
-class DivergenceError(ArithmeticError):
-    """A network whose outputs or weights left the range of its numbers.
-
-    Attributes
-    ----------
-    sample : int
-        Index of the sample at which it happened, counted from the first that the network has seen.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bionica import BatchNICA, DivergenceError
-    >>> X = np.random.default_rng(0).exponential(size=(500, 2)) @ np.array([[1.0, 0.5], [0.2, 1.0]])
-    >>> nica = BatchNICA(2, random_state=0).fit(X)
-    >>> try:
-    ...     nica.transform(np.full((3, 2), 1.7e308))
-    ... except DivergenceError as error:
-    ...     print(error.sample)
-    0
-    """
-
-    def __init__(self, message: str, sample: int):
-        super().__init__(message)
-        self.sample = sample
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (str(self), self.sample)
-
-    @classmethod
-    def overflow(cls, name: str, sample: int, X: Array, *remedies: str) -> Self:
-        """Return the error of the estimator `name` for an overflow at this sample of X, with what to do besides rescaling."""
-        rescale = f"rescale the mixtures (largest absolute value {float(np.abs(X).max()):.2g})"
-        return cls(
-            f"{name} diverged at sample {sample}: an output or a weight overflowed. To change: {'; '.join([*remedies, rescale])}. "
-            "The model is as it was before this call.",
-            sample,
-        )
-
-
-@contextmanager
-def unchanged_on_error(estimator: Any) -> Iterator[None]:
-    """Restore an estimator, and the network that learns in place, after an exception; singular equations are a DivergenceError."""
-    before = dict(vars(estimator))
-    runner = before.get("_runner")
-    backup = None if runner is None else runner.backup()
-    try:
-        yield
-    except BaseException as error:
-        vars(estimator).clear()
-        vars(estimator).update(before)
-        if runner is not None:
-            runner.restore(backup)
-        if not isinstance(error, np.linalg.LinAlgError):
-            raise
-        raise DivergenceError(
-            f"{type(estimator).__name__}: the mixtures lead to equations without a solution ({error}): they do not vary in "
-            "n_components directions, or their range is too large. Lower n_components, drop constant or repeated mixtures, or "
-            "rescale them. The model is as it was before this call.",
-            getattr(estimator, "n_samples_seen_", 0),
-        ) from error
+def given_weights(network: Any, shapes: dict[str, tuple[int, int]], positive_definite: str = "") -> dict[str, Array]:
+    """The arrays in `init` of a network in float64, checked against `shapes`; the one of that name is positive definite."""
+    given = {}
+    for name, value in network.init.items() if isinstance(network.init, dict) else ():
+        if name not in shapes:
+            raise ValueError(f"init has no weights {name!r} to set; {type(network).__name__} has {sorted(shapes)}")
+        W = given_matrix(value, f"init[{name!r}]", str(shapes[name]))
+        if W.shape != shapes[name]:
+            raise ValueError(f"init[{name!r}] has shape {W.shape}; for these mixtures it must be {shapes[name]}")
+        if name == positive_definite and not (np.allclose(W, W.T) and np.linalg.eigvalsh(W)[0] > 0):
+            raise ValueError(f"init[{name!r}] must be symmetric positive definite; W @ W.T of any full-rank W is")
+        given[name] = W
+    return given
 
 
 def finite_map(X: Array, matrix: Array, name: str, offset: Array | None = None) -> Array:
@@ -114,7 +74,7 @@ def finite_map(X: Array, matrix: Array, name: str, offset: Array | None = None) 
 
 def warn(text: str, category: type[Warning] = ConvergenceWarning) -> None:
     """Warn at the user's line of code: the first outside of bionica, scikit-learn and joblib."""
-    inside = (str(Path(__file__).parents[1]), str(Path(warnings.__file__).parent / "contextlib.py"))
+    inside = (str(Path(__file__).parent), str(Path(warnings.__file__).parent / "contextlib.py"))
     frame, level = sys._getframe(), 1
     while frame.f_back is not None and (
         frame.f_code.co_filename.startswith(inside) or {"sklearn", "joblib"} & set(Path(frame.f_code.co_filename).parts)
@@ -123,13 +83,13 @@ def warn(text: str, category: type[Warning] = ConvergenceWarning) -> None:
     warnings.warn(text, category, stacklevel=level)
 
 
-def cell(owner: Any, row: int, column: int) -> str:
+def cell(owner: Any, row: int, column: int, argument: str = "X") -> str:
     """Return "X[3, 1]", or "X[3, 'name']" if the estimator `owner` knows the names of its features."""
     names = getattr(owner, "feature_names_in_", None)
-    return f"X[{row}, {column if names is None else repr(str(names[column]))}]"
+    return f"{argument}[{row}, {column if names is None else repr(str(names[column]))}]"
 
 
-def check_finite(block: Array, first: int, owner: Any) -> None:
+def check_finite(block: Array, first: int, owner: Any, argument: str = "X") -> None:
     """Raise ValueError for the first NaN or infinity of the rows of X from `first` on; `owner` is the estimator, or its name."""
     finite = np.isfinite(block)
     if finite.all():
@@ -137,56 +97,95 @@ def check_finite(block: Array, first: int, owner: Any) -> None:
     row, column = map(int, np.argwhere(~finite)[0])
     value = "NaN" if np.isnan(block[row, column]) else "infinity"
     raise ValueError(
-        f"Input X contains {value}: {cell(owner, first + row, column)} is {value}. "
+        f"Input {argument} contains {value}: {cell(owner, first + row, column, argument)} is {value}. "
         f"{owner if isinstance(owner, str) else type(owner).__name__} needs finite numbers; drop such samples "
-        "(X[np.isfinite(X).all(axis=1)]) or impute them (sklearn.impute) first. The model is unchanged."
+        f"({argument}[np.isfinite({argument}).all(axis=1)]) or impute them (sklearn.impute) first. The model is unchanged."
     )
 
 
-def validated_rows(estimator: Any, X: Any, *, reset: bool = True, min_samples: int = 1, dtype: Any = FLOATS) -> Any:
-    """X as scikit-learn's `validate_data` returns it, a finite array of `dtype`; a Dask array as `DaskRows`."""
+def rows(owner: Any, X: Any, *, reset: bool = False, min_samples: int = 1, dtype: Any = FLOATS) -> Any:
+    """X as a finite array of `dtype`, or a Dask array as `DaskRows`.
+
+    `owner` is the estimator that errors name, whose names of features X must have, or gets if `reset`.
+    """
     if is_dask(X):
-        rows = dask_rows(X, type(estimator).__name__, min_samples=min_samples)
-        validate_data(estimator, X, reset=reset, skip_check_array=True)
-        return rows
-    if np.ma.is_masked(X):  # scikit-learn would drop the mask
-        X = np.ma.filled(X.astype(np.float64), np.nan)
-    if isinstance(X, np.ndarray):  # scikit-learn would make float64 of float32 in another byte order
-        X = X.astype(X.dtype.newbyteorder("="), copy=False)
+        data: Any = dask_rows(X, type(owner).__name__, min_samples=min_samples)
+        validate_data(owner, X, reset=reset, skip_check_array=True)
+        return data
     options: dict[str, Any] = {"dtype": dtype, "ensure_all_finite": False, "ensure_min_samples": min_samples}
-    data = np.asarray(validate_data(estimator, X, reset=reset, **options))
-    check_finite(data, 0, estimator)
+    data = np.asarray(validate_data(owner, _plain(X), reset=reset, **options))
+    check_finite(data, 0, owner)
     return data
 
 
-def validated_outputs(Y: Any, name: str, d: int) -> Any:
-    """Outputs of the estimator `name`, which has d of them, for `inverse_transform`: an array, or `DaskRows`."""
-    data: Any = dask_rows(Y, name, "Y") if is_dask(Y) else check_array(Y, dtype=FLOATS, input_name="Y")
+def _plain(X: Any, argument: str = "X") -> Any:
+    """X without what scikit-learn would drop, change or refuse in other words: a mask, a byte order, dates, sparse matrices."""
+    if issparse(X):
+        raise TypeError(
+            f"{argument} is a sparse matrix, and dense data is required: {argument}.toarray() makes a dense array of it"
+        )
+    if isinstance(X, list | tuple):
+        X = np.asarray(X)
+    if np.ma.isMaskedArray(X):
+        X = np.ma.filled(X.astype(np.float64), np.nan)
+    if isinstance(X, np.ndarray):  # scikit-learn would make float64 of float32 in another byte order
+        X = X.astype(X.dtype.newbyteorder("="), copy=False)
+    kinds = {getattr(dtype, "kind", "") for dtype in (X.dtypes if hasattr(X, "columns") else [getattr(X, "dtype", "")])}
+    if kinds & {"M", "m"} or ("O" in kinds and any(isinstance(value, _DATES) for value in np.ravel(X))):
+        raise ValueError(
+            f"{argument} holds dates or time differences, which are no mixtures: leave them out, or convert them to numbers"
+        )
+    return X
+
+
+def stand_in(name: str) -> Any:
+    """An owner for a function that has no estimator: errors call it by this name, and it gets the names of the features."""
+    return type(name, (BaseEstimator,), {})()
+
+
+def outputs(owner: Any, Y: Any, d: int) -> Any:
+    """Outputs of the estimator `owner`, which has d of them, for `inverse_transform`: a finite array, or `DaskRows`."""
+    name, names = type(owner).__name__, [*map(str, getattr(Y, "columns", ()))]
+    if is_dask(Y):
+        data: Any = dask_rows(Y, name, "Y")
+    else:
+        data = check_array(_plain(Y, "Y"), dtype=FLOATS, input_name="Y", ensure_all_finite=False, estimator=owner)
+        check_finite(data, 0, name, "Y")
     if data.shape[1] != d:
         raise ValueError(
             f"Y has shape {data.shape}: inverse_transform of this {name} needs (n_samples, {d}), as transform returns it"
         )
+    known = [*owner.get_feature_names_out()]
+    if names != known and sorted(names) == sorted(known):
+        raise ValueError(
+            "The feature names should match those that were passed during fit.\nFeature names must be in the same order as they "
+            "were in fit.\n"
+        )
     return data
 
 
-def validated_sample(estimator: Any, x: Sample, *, reset: bool = False) -> Array:
-    """Return a single mixture, a vector or a mapping of feature names to numbers, as a finite array of one row."""
-    row = x if type(x) is np.ndarray else np.asarray(_in_order(estimator, x, reset))
-    if row.dtype.char not in "fd":
+def one(owner: Any, x: Sample, *, reset: bool = False) -> Array:
+    """A single mixture, a vector or a mapping of feature names to numbers, as a finite array of one row."""
+    row = x if type(x) is np.ndarray else np.asarray(_in_order(owner, _plain(x), reset))
+    if row.dtype.char not in "fd" or not row.dtype.isnative:
+        _plain(row)
         try:
-            row = row.astype(np.float64, casting="unsafe" if row.dtype == object else "same_kind")
+            row = row.astype(
+                np.float32 if row.dtype.char == "f" else np.float64,
+                casting="unsafe" if row.dtype == object else "same_kind",
+            )
         except (TypeError, ValueError) as error:
             raise ValueError(f"x must be a vector of real numbers, got {x!r}: {error}") from error
-    width = row.size or "at least 1" if reset else estimator.n_features_in_
+    width = row.size or "at least 1" if reset else owner.n_features_in_
     if row.ndim != 1 or row.size != width:
         raise ValueError(
-            f"x has shape {row.shape}; {type(estimator).__name__} needs one mixture of {width} numbers. For several use "
+            f"x has shape {row.shape}; {type(owner).__name__} needs one mixture of {width} numbers. For several use "
             "partial_fit or transform."
         )
     row = row[np.newaxis]
-    check_finite(row, 0, estimator)
+    check_finite(row, 0, owner)
     if reset:
-        estimator.n_features_in_ = width
+        owner.n_features_in_ = width
     return row
 
 
@@ -253,8 +252,17 @@ class DaskRows(ChunkedRows):
                 yield rows
             del rows  # before the next one is computed
 
+    def _computed(self, collection: Any) -> Any:
+        """What Dask computes from the blocks. Blocks are read in any order: if one has a bad number, the first of all is named."""
+        try:
+            return collection.compute()
+        except ValueError:
+            for _ in self:
+                pass
+            raise
+
     def __getitem__(self, rows: slice | Array) -> Array:
-        return np.asarray(self.array[rows].compute())
+        return np.asarray(self._computed(self._finite[rows]))
 
     def mapped(self, function: Callable[[Array], Array], n_columns: int) -> "DaskRows":
         """`function` of the rows of every block, which is computed whenever a block is read."""
@@ -275,7 +283,7 @@ class DaskRows(ChunkedRows):
         call = delayed(of_block, pure=False)
         given = [delayed(a, pure=False, traverse=False) for a in arguments]  # sent once to each worker
         parts = (call(block, *given) for block in self._finite.to_delayed().ravel())
-        total: T = reduce(delayed(join, pure=False), parts).compute()
+        total: T = self._computed(reduce(delayed(join, pure=False), parts))
         return total
 
 
@@ -285,7 +293,7 @@ def blocks_of(X: Array | DaskRows) -> Iterator[Array]:
 
 
 def collected(X: Array | DaskRows, rows: list[Array], last: int | None = None) -> Iterator[Array]:
-    """Yield the blocks of X, and add about 4,000 evenly spaced rows, of the `last` ones, to `rows`: a Dask array is read once."""
+    """Yield the blocks of X, and add a sample of about 4,000 rows, of the `last` ones, to `rows`: a Dask array is read once."""
     n = min(last or X.shape[0], X.shape[0])
     index, first = X.shape[0] - n + row_sample(n, X.shape[1]), 0
     for block in blocks_of(X):
@@ -296,20 +304,19 @@ def collected(X: Array | DaskRows, rows: list[Array], last: int | None = None) -
         del block  # before the next one is computed
 
 
-def row_sample(n: int, k: int, most: int = 4000, numbers: int = 1 << 21) -> NDArray[np.intp]:
-    """Which of n rows of k numbers to look at: evenly spaced, at most `most`, and about `numbers` numbers."""
-    most = min(n, most, max(200, numbers // max(k, 1)))
-    return np.arange(most) * n // max(most, 1)
+def some_rows(X: Any, most: int = 4000, numbers: int = 1 << 21, last: int | None = None, finite: bool = False) -> Array:
+    """At most so many rows of X (an array or `DaskRows`), and about so many numbers: one of each stratum, or the `last` ones.
 
-
-def evenly_spaced(data: Any, most: int, numbers: int, horizon: int | None = None) -> Array:
-    """At most so many samples, and about so many numbers, finite float64: evenly spaced, or the last with a horizon."""
-    n, k = data.shape
-    index = row_sample(n, k, most, numbers)
-    if horizon is not None:
-        index = np.arange(n - min(len(index), max(4 * horizon, 1000)), n)
-    rows = data[index].compute() if is_dask(data) else safe_indexing(data, index)
-    rows = np.ascontiguousarray(rows, dtype=np.float64)
-    bad = int(np.argmin(np.isfinite(rows).all(axis=1)))  # the first one, or a finite row
-    check_finite(rows[bad : bad + 1], int(index[bad]), "bionica")
+    Rows of a Dask array are checked here; `finite`: those with NaN are left out, because learning reports them later.
+    """
+    n, k = X.shape
+    index = row_sample(n, k, most=most, numbers=numbers)
+    if last is not None:
+        index = np.arange(n - min(len(index), max(4 * last, 1000), n), n)
+    rows = np.ascontiguousarray(X[index], dtype=np.float64)
+    sound = np.isfinite(rows).all(axis=1)
+    if finite:
+        return rows[sound]
+    bad = int(np.argmin(sound))  # the first one, or a finite row
+    check_finite(rows[bad : bad + 1], int(index[bad]), getattr(X, "name", "bionica"))
     return rows

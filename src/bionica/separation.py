@@ -1,25 +1,27 @@
 """`bionica.separate`: counts the sources, chooses the method, fits and judges, with one mechanism: agreement between halves.
 
 `BatchNICA` asks for uncorrelated sources and `MinimumVolumeCone` does not. Both are fitted to a sample, and `diagnose` judges both.
-A fit without a finding is kept before one with findings. Otherwise the cone is kept, unless halves of the samples agree clearly
-better on BatchNICA (half the error of the worst output, or less). Halves of a curve agree on anything, and do not choose.
+A fit without a finding is preferred to one with findings. Otherwise the cone is kept, unless halves of the samples agree clearly
+better on BatchNICA (half the error of the worst output, or less). This criterion is skipped for smooth curves: their halves always
+agree.
 """
 
-import sys
 import warnings
 from os import PathLike
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import validate_data
 
+from . import samples
+from .cone.count import count_sources
 from .cone.minimum_volume_cone import MinimumVolumeCone
-from .estimators.streaming_nica import StreamingNICA
+from .errors import DivergenceError
 from .io.reader import label_columns
 from .offline.batch_nica import BatchNICA
-from .samples import DivergenceError, evenly_spaced, is_dask
-from .trust.count import Count, count_sources
+from .samples import DaskRows, some_rows, warn
+from .streaming_nica import StreamingNICA
+from .trust.count import Count
 from .trust.diagnosis import Diagnosis
 
 Array = NDArray[Any]
@@ -41,7 +43,7 @@ class Choice(NamedTuple):
     method, why : str
         Name of the estimator, and why it was chosen.
     tried : dict of str to Diagnosis
-        What was said about each method that was tried.
+        The diagnosis of each method that was tried, with its findings; empty if the method was given.
     """
 
     n_sources: int
@@ -69,7 +71,6 @@ def separate(
     known_mixing: ArrayLike | None = None,
     noise: str | float = "estimate",
     normalize: str = "variance",
-    verbose: int = 0,
 ) -> Any:
     """Count the sources of mixtures, choose the method, fit it and say how far to believe the result.
 
@@ -88,8 +89,6 @@ def separate(
         For a mixing that changes: about this many samples are remembered, by the stream of the chosen method.
     nonnegative_mixing, known_mixing, noise, normalize
         Of `MinimumVolumeCone`; `known_mixing` chooses it.
-    verbose : int, default=0
-        Whether to say on standard error what is done.
 
     Returns
     -------
@@ -109,16 +108,15 @@ def separate(
     """
     if method not in ("auto", *METHODS):
         raise ValueError(f"method={method!r} is unknown: choose from 'auto', {', '.join(map(repr, METHODS))}")
-    if isinstance(n_sources, str) and n_sources != "auto":
-        raise ValueError(f"n_sources={n_sources!r} is neither a number nor 'auto'")
-    data: Any = X if hasattr(X, "shape") else np.asarray(X)
+    is_number = isinstance(n_sources, int | np.integer) and not isinstance(n_sources, bool) and n_sources > 0
+    if not is_number and n_sources != "auto":
+        raise ValueError(f"n_sources={n_sources!r} is not a number of sources: give an integer from 1 on, or 'auto'")
     if isinstance(X, str | PathLike):
         raise ValueError(f"X={str(X)!r} is the name of a file: read it with bionica.io.open_reader(X).read()")
-    if len(data.shape) != 2 or data.shape[0] < 2:
-        raise ValueError(f"X has shape {data.shape}: pass at least 2 samples, (n_samples, n_features)")
-    columns = list(getattr(X, "columns", ()))
-    if labels := [columns[j] for j in label_columns([*map(str, columns)])]:
-        raise ValueError(f"X has the columns {labels}, which are no mixtures by their names: X.drop(columns={labels})")
+    owner = samples.stand_in("separate")
+    data = samples.rows(owner, X, reset=True, min_samples=2)
+    sample = some_rows(data, _ROWS, 1 << 23)
+    _check_columns(X, sample)
     cone = {
         "nonnegative_mixing": nonnegative_mixing,
         "known_mixing": known_mixing,
@@ -127,16 +125,13 @@ def separate(
     }
 
     def fitted(name: str, rows: Any, horizon: int | None) -> tuple[Any, Diagnosis]:
-        """The estimator of a method, fitted to these rows, and what is said about it."""
+        """Return the estimator of a method, fitted to these rows, and its diagnosis."""
         options = {} if name == "batch" else {"horizon": horizon, **(cone if name == "cone" else {})}
         estimator = METHODS[name](count.n_sources, random_state=random_state, **options)
         with warnings.catch_warnings(action="ignore"):  # the diagnosis says it
-            if verbose:
-                sys.stderr.write(f"bionica.separate: {type(estimator).__name__} with {count.n_sources} sources\n")
             estimator.fit(rows)
             return estimator, estimator.diagnose(rows)
 
-    sample = evenly_spaced(data, _ROWS, 1 << 23)
     count = count_sources(sample) if n_sources == "auto" else Count(n_sources, (), {})  # type: ignore[arg-type]
     tried: dict[str, tuple[Any, Diagnosis]] = {}
     why = "the options ask for it"
@@ -157,23 +152,38 @@ def separate(
     if method in tried and horizon is None and len(sample) == data.shape[0]:
         estimator, diagnosis = tried[method]
     else:
-        estimator, diagnosis = fitted(method, data if is_dask(data) else np.asarray(data), horizon)
-    validate_data(estimator, data, skip_check_array=True)  # the names of a data frame: it was fitted to arrays
+        estimator, diagnosis = fitted(method, data.array if isinstance(data, DaskRows) else data, horizon)
+    if hasattr(owner, "feature_names_in_"):  # it was fitted to an array
+        estimator.feature_names_in_ = owner.feature_names_in_
     estimator.diagnosis_ = diagnosis
     verdicts = {type(other).__name__: verdict for other, verdict in tried.values()}
     estimator.choice_ = Choice(len(estimator.components_), *count[1:], type(estimator).__name__, why, verdicts)
     return estimator
 
 
+def _check_columns(X: Any, sample: Array) -> None:
+    """Raise if columns of a data frame are labels of its rows, and warn of those that are only named so."""
+    columns = list(getattr(X, "columns", ()))
+    labels, doubtful = label_columns([*map(str, columns)], lambda j: sample[:, j])
+    if labels:
+        names = [columns[j] for j in labels]
+        raise ValueError(
+            f"X has the columns {names}, which look like row labels, not measurements: X.drop(columns={names})"
+        )
+    if doubtful:
+        names = [columns[j] for j in doubtful]
+        text = "are named as labels of the rows, and used as mixtures because they vary as mixtures do"
+        warn(f"The columns {names} of X {text}. X.drop(columns={names}) omits them.", UserWarning)
+
+
 def _better(tried: dict[str, Diagnosis]) -> tuple[str, str]:
-    """Which method is kept, and why."""
+    """Return the method to keep, and why; `Choice.tried` has the findings."""
     if len(tried) == 1:
         return next(iter(tried)), "the other method cannot be fitted"
     batch, cone = tried["batch"], tried["cone"]
     if batch.ok != cone.ok:
         better, worse = ("batch", "cone") if batch.ok else ("cone", "batch")
-        statement = tried[worse].findings[0].text().partition(". ")[0].rpartition(": ")[2]  # without names of outputs
-        return better, f"no problem was found (in {METHODS[worse].__name__}, which was tried too: {statement})"
+        return better, f"its fit shows no problem, and that of {METHODS[worse].__name__} does"
     mine, its = (1.0 if d.uncertainty_ is None else float(d.uncertainty_.share.max()) for d in (batch, cone))
     if cone.band_ is None and mine < _CLEARLY * its:
         return "batch", "halves of the samples agree better on it than on MinimumVolumeCone"

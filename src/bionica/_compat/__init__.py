@@ -1,4 +1,4 @@
-"""Doors to private names of other libraries: one module for each library, and nothing else in the package touches such names.
+"""Doors to other libraries: one module for each. Nothing else in the package touches their private names, or the threads of BLAS.
 
-Each module says what is private, why it is used and what happens without it. pyproject.toml bounds the versions.
+A module that uses private names says why, and what happens without them: it looks for each name, and a test hides it.
 """

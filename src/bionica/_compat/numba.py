@@ -1,15 +1,19 @@
-"""Numba's private names. Checked with 0.61 to 0.68.
+"""Numba's private names. Each is looked up once, by `_private`; without it the package gives the same results, as said here.
 
 `entry_point` of a compiled function: calling it directly saves the look-up of the types of every argument, 30 us for a network.
+    Without it the compiled function is called.
 `_nrt=False`: without it Numba counts references to every array of a state at every call, 1.5 us a sample at d = 3.
-`one_module`: Numba optimises and assembles every function that the loop calls, and gives it a wrapper for C, although only the
+`_one_module`: Numba optimises and assembles every function that the loop calls, and gives it a wrapper for C, although only the
     loop is ever called from Python. Here the called functions are linked into the loop, and the loop alone is optimised: a first
-    fit takes half of the time. If a future Numba lacks one of the names, it compiles as it always does.
+    fit takes half of the time. If a name is missing, or linking fails, Numba compiles as it always does.
+`TypingError`: a mistake in a rule. Without the name it is reported after more attempts to compile.
+`global_compiler_lock`: without it, a child of `os.fork` that was forked while another package compiled may wait for ever.
 """
 
 import contextlib
 import gc
 import importlib
+import itertools
 import logging
 import os
 import threading
@@ -18,22 +22,33 @@ from typing import Any
 
 import numba
 import numpy as np
-from numba.core.compiler_lock import global_compiler_lock
-from numba.core.errors import NumbaError
 
 __all__ = ["COMPILING", "compile_entry", "jit_is_off"]
+
+
+def _private(module: str, name: str, otherwise: Any = None) -> Any:
+    """Return a private name of Numba, or `otherwise` if this version has none."""
+    try:
+        return getattr(importlib.import_module(module), name, otherwise)
+    except ImportError:
+        return otherwise
+
 
 #: Of threads that compile, one goes on and the others wait. Taken before Numba's own lock.
 COMPILING = threading.RLock()
 
 _LOG = logging.getLogger("bionica")
-_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
+_NUMBAS_LOCK = _private("numba.core.compiler_lock", "global_compiler_lock", threading.RLock())
+_TYPING_ERROR = _private("numba.core.errors", "TypingError", ())
+_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+if hasattr(_private("numba.core.options", "DefaultOptions"), "_nrt"):
+    _OPTIONS["_nrt"] = False
 _warned: set[str] = set()
 
 
 def jit_is_off() -> bool:
     """Whether NUMBA_DISABLE_JIT is set."""
-    return bool(getattr(numba.config, "DISABLE_JIT"))  # noqa: B009  (not known to mypy)
+    return numba.njit(_private) is _private
 
 
 def compile_entry(function: Callable[..., Any], arguments: tuple[Any, ...], cache: bool) -> Any:
@@ -54,46 +69,48 @@ def compile_entry(function: Callable[..., Any], arguments: tuple[Any, ...], cach
 
 
 def _compile(function: Callable[..., Any], arguments: tuple[Any, ...], cache: bool) -> Any:
-    for cached in (True, False) if cache else (False,):
+    failure = None
+    for cached, linked in itertools.product((True, False) if cache else (False,), (True, False)):
+        compiled: Any = None
         try:
             compiled = numba.njit(cache=cached, **_OPTIONS)(function)
-        except RuntimeError as error:  # no folder for the cache
-            _warn(error)
-            continue
-        try:
-            with _one_module(function.__qualname__):
+            with _one_module(function.__qualname__) if linked else contextlib.nullcontext():
                 compiled(*arguments)
-        except NumbaError:
+        except _TYPING_ERROR:
             raise
         except Exception as error:
-            if not cached:
-                raise
-            _warn(error)
-            if not compiled.overloads:
-                continue  # the cache could not be read; otherwise it could not be written
-        return next(iter(compiled.overloads.values())).entry_point
-    raise AssertionError("the last attempt returns or raises")
+            failure = failure or error
+            if not getattr(compiled, "signatures", ()):
+                continue  # otherwise it is compiled, and could not be written to the cache
+        if failure:
+            _warn(failure)
+        overload = next(iter(getattr(compiled, "overloads", {}).values()), None)
+        return getattr(overload, "entry_point", compiled)
+    assert failure is not None
+    raise failure
 
 
 def _warn(error: Exception) -> None:
-    text = f"compiled code cannot be cached and is compiled again in each process: {type(error).__name__}: {error}"
+    text = f"compiled code cannot be cached, or took longer to compile: {type(error).__name__}: {error}"
     if text not in _warned:
         _warned.add(text)
         _LOG.warning(text)
 
 
+#: What a library of Numba must have to be linked.
+_LIBRARY = ("_linking_libraries", "_final_module", "_finalized", "_get_module_for_linking", "_ensure_finalized")
+
+
 @contextlib.contextmanager
 def _one_module(name: str) -> Iterator[None]:
     """Link what the function `name` calls into its module without optimising or assembling it before; in this thread only."""
-    try:
-        numba_functions: Any = importlib.import_module("numba._dynfunc")
-        from numba.core import codegen, cpu
-
-        Library: Any = codegen.JITCodeLibrary
-        Codegen: Any = codegen.JITCPUCodegen
-        Context: Any = cpu.CPUContext
-        create, execute, wrap = Codegen.create_library, Context.get_executable, Context.create_cfunc_wrapper
-    except (ImportError, AttributeError):
+    Library: Any = _private("numba.core.codegen", "JITCodeLibrary")
+    Codegen, Context = _private("numba.core.codegen", "JITCPUCodegen"), _private("numba.core.cpu", "CPUContext")
+    make_function = _private("numba._dynfunc", "make_function")
+    create: Any = getattr(Codegen, "create_library", None)
+    execute: Any = getattr(Context, "get_executable", None)
+    wrap: Any = getattr(Context, "create_cfunc_wrapper", None)
+    if not all((Library, make_function, create, execute, wrap)):
         yield
         return
     here = threading.get_ident()
@@ -107,9 +124,11 @@ def _one_module(name: str) -> Iterator[None]:
             self._finalized = True
 
     def create_library(self: Any, library: str, **options: Any) -> Any:
-        if library == name or threading.get_ident() != here:
-            return create(self, library, **options)
-        return Linked(self, library, **options)
+        if library != name and threading.get_ident() == here:
+            linked = Linked(self, library, **options)
+            if all(hasattr(linked, attribute) for attribute in _LIBRARY):
+                return linked
+        return create(self, library, **options)
 
     def create_cfunc_wrapper(self: Any, library: Any, *rest: Any) -> None:
         if not isinstance(library, Linked):
@@ -119,8 +138,8 @@ def _one_module(name: str) -> Iterator[None]:
         if not isinstance(library, Linked):
             return execute(self, library, description, env)
         library._ensure_finalized()
-        # Nobody calls it: it stands for the function in Numba's tables.
-        return numba_functions.make_function(description.lookup_module(), description.qualname, "", 0, env, (library,))
+        # Placeholder: Numba needs a callable here; it is never executed.
+        return make_function(description.lookup_module(), description.qualname, "", 0, env, (library,))
 
     Codegen.create_library, Context.get_executable = create_library, get_executable
     Context.create_cfunc_wrapper = create_cfunc_wrapper
@@ -136,11 +155,11 @@ def _one_module(name: str) -> Iterator[None]:
 
 def _before_fork() -> None:
     COMPILING.acquire()
-    global_compiler_lock.acquire()
+    _NUMBAS_LOCK.acquire()
 
 
 def _after_fork() -> None:
-    global_compiler_lock.release()
+    _NUMBAS_LOCK.release()
     COMPILING.release()
 
 

@@ -3,18 +3,18 @@
 Results go to standard output. Progress, notes and errors go to standard error. --quiet leaves errors only, and --json
 prints one object in place of everything else. An error is one line:
 
-    1     the input, a parameter or a file is at fault: InputError, OutputError, OSError, MemoryError, and every ValueError,
-          ArithmeticError (DivergenceError is one), ImportError and RuntimeError that a `raise` statement of bionica raises
+    1     the input, a parameter or a file is at fault: BionicaError, OSError, MemoryError, and every ValueError, ArithmeticError,
+          ImportError and RuntimeError whose innermost frame is in bionica, not in a library that bionica called
     70    anything else: a fault of bionica (EX_SOFTWARE of sysexits.h)
     130   Ctrl-C or SIGTERM
 
-`bionica --debug COMMAND` prints the traceback before the line.
+`bionica --debug COMMAND` prints the traceback before the line. Messages of the library name parameters; `OPTIONS` translates them.
 """
 
-import dis
 import json as jsons
 import logging
 import os
+import re
 import select
 import signal
 import sys
@@ -28,16 +28,31 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from ..io import InputError, OutputError, is_disk_full
-from ..io.reader import log_records, printable
+from ..errors import BionicaError, printable
+from ..io import is_disk_full
+from ..io.reader import log_records
 
 #: ClickException: typer has no name of its own for it, and may or may not bring its own click.
 _USAGE_ERROR: Any = typer.BadParameter.__mro__[2]
 
 
+#: How errors, warnings, notes and remedies name a thing in Python -> how the command line calls it.
+OPTIONS = {
+    "n_components=None": "--sources auto", "n_components=": "--sources ", "n_components": "--sources", "n_sources=": "--sources ",
+    "n_features=": "", "known_mixing of MinimumVolumeCone": "--known FILE", "known_mixing": "--known",
+    "use MinimumVolumeCone(nonnegative_mixing=True)": "use --method cone, without --signed-mixing",
+    "nonnegative_mixing=False": "--signed-mixing", "use MinimumVolumeCone": "use --method cone",
+    "use StreamingNICA": "use --method streaming", "pass X.T": "pass --axis 1", "horizon=": "--horizon ", "axis=": "--axis ",
+    "dataset=": "--dataset ", "use=": "--use ", "skip=": "--skip ", "skip_lines=": "--skip-lines ", "decimal=": "--decimal ",
+    "header=True": "--header", "header=False": "--no-header", "optical_density=True": "--optical-density",
+    "random_state=": "--seed ", "output=": "--output ", "force=True": "--force",
+}  # fmt: skip
+_PARAMETER = re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, sorted(OPTIONS, key=len, reverse=True)))})")
+
+
 def one_line(text: str) -> str:
-    """Return text in one line, without control characters."""
-    return " ".join(printable(text).split())
+    """Return text in one line, without control characters, with options of the command line in place of parameters."""
+    return " ".join(_PARAMETER.sub(lambda match: OPTIONS[match[0]], printable(text)).split())
 
 
 def counted(n: int, noun: str) -> str:
@@ -45,13 +60,10 @@ def counted(n: int, noun: str) -> str:
     return f"{n:,} {noun.removesuffix('s') if n == 1 else noun}"
 
 
-def raised_by_bionica(error: BaseException) -> bool:
-    """Whether a `raise` statement of this package raised an error, rather than a library called with wrong arguments."""
-    trace: Any = error.__traceback__
-    while trace.tb_next is not None:
-        trace = trace.tb_next
-    module, code = trace.tb_frame.f_globals.get("__name__", ""), trace.tb_frame.f_code.co_code
-    return module.startswith("bionica.") and bool(code[trace.tb_lasti] == dis.opmap["RAISE_VARARGS"])
+def raised_in_bionica(error: BaseException) -> bool:
+    """Whether the code of this package raised an error, rather than a library that was called with wrong arguments."""
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    return str(frame.f_globals.get("__name__")).startswith("bionica.")
 
 
 def explain(error: Exception) -> tuple[str, int]:
@@ -63,7 +75,7 @@ def explain(error: Exception) -> tuple[str, int]:
     if isinstance(error, OSError):
         return f"{error.filename}: {error.strerror}" if error.filename else str(error), 1
     about_input = isinstance(error, ValueError | ArithmeticError | ImportError | RuntimeError)
-    if isinstance(error, InputError | OutputError) or (about_input and raised_by_bionica(error)):
+    if isinstance(error, BionicaError) or (about_input and raised_in_bionica(error)):
         return str(error), 1
     return f"unforeseen, please report it to the developers: {type(error).__name__}: {error}"[:400], 70
 
@@ -97,7 +109,7 @@ class OneLineGroup(TyperGroup):
 
 
 class Console:
-    """Speaks for one command. With `data_on_stdout` results go to standard error; `notes` holds all notes, for --json."""
+    """Output of one command. With `data_on_stdout` results go to standard error; `notes` holds all notes, for --json."""
 
     def __init__(self, *, json: bool = False, quiet: bool = False, data_on_stdout: bool = False) -> None:
         self.json, self.quiet, self.data_on_stdout = json, quiet, data_on_stdout

@@ -2,6 +2,9 @@
 
 A file is fitted by `bionica.separate`, if it is large on evenly spaced samples of 32 MiB, and then transformed block by block.
 A pipe, and a file with --horizon, is a stream: each sample is answered with what was learned before it.
+
+Model and sources of a stream agree after a kill: a file of sources and the model appear together, when the input ends. If sources
+go to standard output, the model is saved every 30 seconds, each time after the samples that it has learned from were answered.
 """
 
 import re
@@ -10,12 +13,12 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
 from inspect import signature
 from itertools import chain
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Annotated, Any
 
 import numpy as np
@@ -24,34 +27,26 @@ import typer
 import bionica
 
 from .. import io
-from .console import Console, StandardInput, counted, ignore_broken_pipe
+from .console import Console, StandardInput, counted, ignore_broken_pipe, one_line
 
 AUTO = "auto"
 #: Bytes of float64 that are fitted, in about 8 times the memory, and by which a stream is judged at its end.
 IN_MEMORY = 2**25
 FIRST = 1000  # samples of a pipe in which the method is chosen and sources are counted, at least
-SAVE_EVERY = 30.0  # seconds between saves of the network of a pipe
+SAVE_EVERY = 30.0  # seconds between saves of the model while sources go to standard output
 _NAMED = 8  # sources whose uncertainty is printed: the least sure ones
 
-#: What to do about a finding, where the command says it otherwise than `trust.findings.REMEDIES`.
-_REMEDIES = {
-    "natural": "choose --method streaming", "transpose": "pass --axis 1", "cone": "give --method cone if sources are correlated",
-    "walls": "give --method cone, without --signed-mixing", "saturated": "leave these mixtures out with --skip",
-    "horizon": "give --horizon N if the mixing changes", "known": "give spectra that you know with --known", "same scale": "",
-}  # fmt: skip
-#: Names in messages of Python, and what the command calls them.
-_OPTIONS = {"n_components=None": "--sources auto", "n_components=": "--sources ", "n_components": "--sources"}
-_OPTIONS |= {"known_mixing": "--known", "n_features=": ""}
-
-#: --method name -> class name, for every public estimator that separates. They are listed by name, because importing the
-#: classes takes most of a second. OfflineNICA is left out: it holds the paper's objectives, for study.
-_SHORT_NAMES = {"NonnegativePCA": "npca", "TwoLayerNSM": "nsm", "MinimumVolumeCone": "cone"}
-METHODS = {
+#: --method name -> class name: what `bionica.separate` fits. Classes are known by name, because importing them takes a second.
+METHODS = {"batch": "BatchNICA", "cone": "MinimumVolumeCone", "streaming": "StreamingNICA"}
+#: The same for models of neural circuits: all other public estimators that separate, but OfflineNICA, which is for study.
+_SHORT_NAMES = {"NonnegativePCA": "npca", "TwoLayerNSM": "nsm"}
+NETWORKS = {
     _SHORT_NAMES.get(name) or re.sub("(?<=[a-z])(?=[A-Z])", "-", name.removesuffix("NICA")).lower(): name
     for name in sorted(bionica.__all__)
-    if name.endswith(("NICA", "NSM", "PCA", "Cone", "Network")) and name != "OfflineNICA"
+    if name.endswith(("NICA", "NSM", "PCA", "Network")) and name not in (*METHODS.values(), "OfflineNICA")
 }
-#: Methods that `bionica.separate` fits; the others learn online with the number of sources that it would count.
+_CLASSES = METHODS | NETWORKS
+#: Methods that need samples to fit before they answer. The others learn from the first sample on, if --sources is given.
 _OFFLINE = (AUTO, "batch", "cone")
 
 Scale = StrEnum("Scale", ["variance", "mean", "sum"])
@@ -64,8 +59,8 @@ _Stream = partial(typer.Option, rich_help_panel="Pipes, and mixing that changes"
 _Talk = partial(typer.Option, rich_help_panel="What is printed and replaced")
 _INPUT_HELP = "Mixtures: .csv .tsv .xlsx .npy .npz .parquet .h5 .mat .zarr, images, or - (a pipe)."
 _OUTPUT_HELP = "File for the sources [INPUT-sources.csv]."
-_METHOD_HELP = f"""auto: the better of batch (uncorrelated sources) and cone (sources may be correlated). Or one of
-{", ".join(METHODS)}."""
+_METHOD_HELP = f"""auto: the better of batch (uncorrelated sources) and cone (sources may be correlated). streaming: one pass,
+for uncorrelated sources. Models of neural circuits, which separate less reliably: {", ".join(NETWORKS)}."""
 
 
 def separate(
@@ -101,102 +96,112 @@ def separate(
     bionica separate red.png green.png blue.png -o recovered.png
     instrument | bionica separate - --sources 3 | logger
 
-    Three lines say what was done, how sure each source is, and what to look at.
+    Three lines say what was done, how large the error of each source is, and which problems were found.
     """  # noqa: D301
-    o = SimpleNamespace(**locals())  # the options, by their names above
-    o.n_sources = None if sources == AUTO else int(sources) if sources.isdecimal() else 0
-    o.from_pipe = inputs == ["-"]
-    o.to_stdout = output == "-" or (o.from_pipe and output is None)
-    _check_usage(o)
-    console = Console(json=json, quiet=quiet, data_on_stdout=o.to_stdout)
-    with console.session(interrupted="Interrupted: nothing was written"):
-        run = Separation(o, console)
-        with run.reader:
-            try:
-                run.stream() if o.from_pipe or horizon else run.file()
-            except ValueError as error:
-                for parameter, option in _OPTIONS.items():
-                    error.args = (str(error).replace(parameter, option),)
-                raise
-
-
-def _check_usage(o: Any) -> None:
-    """Refuse options that contradict each other."""
-    cls = getattr(bionica, METHODS[o.method]) if o.method in METHODS and (o.from_pipe or o.horizon) else None
-    of_cone = o.known is not None or o.signed_mixing or o.normalize not in (None, "variance")
+    n_sources = None if sources == AUTO else int(sources) if sources.isdecimal() else 0
+    of_cone = known is not None or signed_mixing or normalize not in (None, "variance")
+    from_pipe = inputs == ["-"]
+    cls = getattr(bionica, _CLASSES[method]) if method in _CLASSES and (from_pipe or horizon) else None
     contradictions = {
-        f"--sources {o.sources!r} is neither a number of sources (1 or more) nor auto": o.n_sources == 0,
-        f"--method {o.method} is unknown: choose from {AUTO}, {', '.join(METHODS)}": o.method not in (AUTO, *METHODS),
-        "give either - (standard input) or files": "-" in o.inputs and not o.from_pipe,
-        "--axis 1 needs a file: every line of a pipe is a sample": o.from_pipe and o.axis == 1,
-        "--resume continues a pipe: give - as INPUT, and --model": o.resume and not (o.from_pipe and o.model),
-        f"--method {o.method} does not learn sample by sample: choose another": cls and not hasattr(cls, "partial_fit"),
-        f"--method {o.method} has no --horizon": cls and o.horizon and "horizon" not in signature(cls).parameters,
-        "--known, --signed-mixing and --normalize need --method cone": of_cone and o.method not in (AUTO, "cone"),
+        f"--sources {sources!r} is neither a number of sources (1 or more) nor auto": n_sources == 0,
+        f"--method {method} is unknown: choose from {AUTO}, {', '.join(_CLASSES)}": method not in (AUTO, *_CLASSES),
+        "give either - (standard input) or files": "-" in inputs and not from_pipe,
+        "--axis 1 needs a file: every line of a pipe is a sample": from_pipe and axis == 1,
+        "--resume continues a pipe: give - as INPUT, and --model": resume and not (from_pipe and model),
+        f"--method {method} does not learn sample by sample: choose another": cls and not hasattr(cls, "partial_fit"),
+        f"--method {method} has no --horizon": cls and horizon and "horizon" not in signature(cls).parameters,
+        "--known, --signed-mixing and --normalize need --method cone": of_cone and method not in (AUTO, "cone"),
     }
     for message, applies in contradictions.items():
         if applies:
             raise typer.BadParameter(message)
-    if of_cone:
-        o.method = "cone"
-
-
-class Separation:
-    """One run of the command: `o` are the options, `reader` is the input and `path` the file for the sources, if any."""
-
-    def __init__(self, o: Any, console: Console) -> None:
-        self.o, self.console = o, console
-        self.started = time.monotonic()
-        first = Path(o.inputs[0])
-        stem = "sources" if len(o.inputs) > 1 else f"{first.stem}-sources"
-        suffix = ".png" if first.suffix.lower() in (".jpg", ".jpeg") else first.suffix  # no loss
-        default = first.with_name(stem + (suffix if suffix.lower() in (*io.WRITTEN, *io.IMAGES) else ".csv"))
-        self.path = None if o.to_stdout else Path(o.output or default)
-        self._check_files()
-        self.network: Any = None
-        self.known_names: list[str] = []
-        form = {"header": o.header, "decimal": o.decimal, "skip_lines": o.skip_lines}
-        form["columns"] = io.Columns(o.use, o.skip)
-        if o.from_pipe:
-            self.stdin = StandardInput(typer.get_binary_stream("stdin"))
-            self.reader: Any = io.open_pipe(self.stdin, **form)
+    first = Path(inputs[0])
+    stem = "sources" if len(inputs) > 1 else f"{first.stem}-sources"
+    suffix = ".png" if first.suffix.lower() in (".jpg", ".jpeg") else first.suffix  # no loss
+    default = first.with_name(stem + (suffix if suffix.lower() in (*io.WRITTEN, *io.IMAGES) else ".csv"))
+    path = None if output == "-" or (from_pipe and output is None) else Path(output or default)
+    console = Console(json=json, quiet=quiet, data_on_stdout=path is None)
+    with console.session(interrupted="Interrupted: nothing was written"):
+        run = Separation(
+            console=console, inputs=inputs, path=path, mixing=mixing, report=report, model=model, known=known,
+            n_sources=n_sources, method="cone" if of_cone else method, signed_mixing=signed_mixing,
+            normalize=normalize or "variance", seed=seed, horizon=horizon, axis=axis, decimal=decimal, resume=resume,
+        )  # fmt: skip
+        run.check_files(force)
+        form: dict[str, Any] = {"header": header, "decimal": decimal, "skip_lines": skip_lines}
+        form["columns"] = io.Columns(use, skip)
+        if from_pipe:
+            run.stdin = StandardInput(typer.get_binary_stream("stdin"))
+            run.reader = io.open_pipe(run.stdin, **form)
         else:
-            form |= {"axis": o.axis, "dataset": o.dataset, "optical_density": o.optical_density}
-            self.reader = io.open_reader(o.inputs, **form)
+            form |= {"axis": axis, "dataset": dataset, "optical_density": optical_density}
+            run.reader = io.open_reader(inputs, **form)
+        if method in NETWORKS:
+            better = "streaming, batch and cone separate more reliably"
+            console.note(f"--method {method} is {NETWORKS[method]}, a model of a neural circuit: {better}")
+        with run.reader:
+            run.stream() if from_pipe or horizon else run.file()
 
-    def _check_files(self) -> None:
+
+@dataclass
+class Separation:
+    """One run of the command. `path` is the file for the sources; None is standard output."""
+
+    console: Console
+    inputs: list[str]
+    path: Path | None
+    mixing: Path | None
+    report: Path | None
+    model: Path | None
+    known: Path | None
+    n_sources: int | None
+    method: str
+    signed_mixing: bool
+    normalize: str
+    seed: int
+    horizon: int | None
+    axis: int | None
+    decimal: str
+    resume: bool
+    reader: Any = None
+    stdin: StandardInput | None = None  # if the input is a pipe
+    network: Any = None
+    known_names: list[str] = field(default_factory=list)
+    started: float = field(default_factory=time.monotonic)
+
+    def check_files(self, force: bool) -> None:
         """Raise if an output cannot be written, or is an input or another output, before anything is read."""
-        o, targets = self.o, []
-        inputs = [Path("/dev/stdin")] if o.from_pipe else io.check_inputs(o.inputs)
-        inputs += io.check_inputs([o.known]) if o.known is not None else []
-        if (o.from_pipe and sys.stdin is None) or (o.to_stdout and sys.stdout is None):
+        targets, from_pipe, to_stdout = [], self.inputs == ["-"], self.path is None
+        inputs = [Path("/dev/stdin")] if from_pipe else io.check_inputs(self.inputs)
+        inputs += io.check_inputs([self.known]) if self.known is not None else []
+        if (from_pipe and sys.stdin is None) or (to_stdout and sys.stdout is None):
             raise io.InputError("standard input or output is closed: give files, the INPUT and -o")
         if self.path is not None:
-            io.check_format(self.path, images=all(Path(name).suffix.lower() in io.IMAGES for name in o.inputs))
-            files = io.output_files(self.path, o.n_sources)
-            targets += [io.Target("-o", file, o.force or o.resume) for file in files]
-        if o.model is not None:
-            targets.append(io.Target("--model", o.model, o.force or o.resume))
-        if o.report is not None:
+            io.check_format(self.path, images=all(Path(name).suffix.lower() in io.IMAGES for name in self.inputs))
+            files = io.output_files(self.path, self.n_sources)
+            targets += [io.Target("-o", file, force or self.resume) for file in files]
+        if self.model is not None:
+            targets.append(io.Target("--model", self.model, force or self.resume))
+        if self.report is not None:
             io.import_optional("matplotlib", "--report", "plot")
-            if o.report.suffix.lower() not in (".html", ".htm"):
-                raise io.OutputError(f"--report {o.report}: the report is a page of HTML; give it the suffix .html")
-            targets.append(io.Target("--report", o.report, o.force))
-        if o.mixing is not None:
-            io.check_format(o.mixing, "--mixing")
-            targets.append(io.Target("--mixing", o.mixing, o.force))
-        io.check_targets(targets, [*inputs, Path("/dev/stdout")] if o.to_stdout else inputs)
+            if self.report.suffix.lower() not in (".html", ".htm"):
+                raise io.OutputError(f"--report {self.report}: the report is a page of HTML; give it the suffix .html")
+            targets.append(io.Target("--report", self.report, force))
+        if self.mixing is not None:
+            io.check_format(self.mixing, "--mixing")
+            targets.append(io.Target("--mixing", self.mixing, force))
+        io.check_targets(targets, [*inputs, Path("/dev/stdout")] if to_stdout else inputs)
 
     # ------------------------------------------------------------------------------------------ files
 
     def file(self) -> None:
         """Fit the input, or evenly spaced samples of a large one, and transform it block by block."""
-        o, reader = self.o, self.reader
+        reader = self.reader
         X, sample_labels = reader.sample(max(FIRST, IN_MEMORY // (8 * reader.n_features)))
         n, k = reader.n_samples, X.shape[1]
         self.console.note(*(f"{reader.name}: {note}" for note in reader.notes))
         size = f"{reader.name} has {counted(n, 'samples')} of {counted(k, 'mixtures')}"
-        known_axis = o.axis is not None or reader.image_shape is not None or reader.wavelengths is not None
+        known_axis = self.axis is not None or reader.image_shape is not None or reader.wavelengths is not None
         known_axis |= bool(reader.header) and any(reader.header[j] for j in reader.labels)  # the file names its rows
         if n < k and not known_axis:
             raise io.InputError(f"{size}: if its columns are the samples, pass --axis 1; if not, --axis 0")
@@ -205,8 +210,8 @@ class Separation:
         if len(X) < n:
             self.console.note(f"{len(X):,} evenly spaced samples of {n:,} are fitted (32 MiB)")
         self.network = self._fit(X, large=len(X) < n)
-        if o.model is not None:
-            self.network.save(o.model)
+        if self.model is not None:
+            self.network.save(self.model)
         dtype = self.network.transform(X[:1]).dtype
         with ignore_broken_pipe(), self._open_output(dtype) as writer, self.console.progress("Writing", n) as advance:
             for block, labels in reader.labelled_blocks():
@@ -216,8 +221,7 @@ class Separation:
 
     def _fit(self, X: Any, large: bool = False) -> Any:
         """Count the sources, choose the method, fit and judge; if X are samples of a large file, networks learn from all of it."""
-        o = self.o
-        if o.method not in _OFFLINE and (large or o.method != "streaming"):
+        if self.method not in _OFFLINE and (large or self.method != "streaming"):
             network = self._new(X) if large else self._new(X).fit(X)
             with self.console.progress("Learning", self.reader.n_samples) as advance:
                 for block in self.reader.blocks() if large else ():
@@ -225,38 +229,39 @@ class Separation:
                     advance(len(block))
             network.diagnosis_ = network.diagnose(X)
             return network
-        options = {"horizon": o.horizon, "normalize": o.normalize or "variance"}
-        options |= {"nonnegative_mixing": False if o.signed_mixing else AUTO}
-        options |= {"known_mixing": self._known(X.shape[1]) if o.known else None}
-        return bionica.separate(X, o.n_sources or AUTO, method=o.method, random_state=o.seed, **options)
+        return bionica.separate(
+            X, self.n_sources or AUTO, method=self.method, random_state=self.seed, horizon=self.horizon,
+            nonnegative_mixing=False if self.signed_mixing else AUTO, normalize=self.normalize,
+            known_mixing=None if self.known is None else self._known_spectra(self.known, X.shape[1]),
+        )  # fmt: skip
 
-    def _known(self, k: int) -> Any:
+    def _known_spectra(self, path: Path, k: int) -> Any:
         """Return the spectra of --known, a column each; their names are those of the first sources."""
         for axis in (0, 1):  # a row for each spectrum, or a column
-            with io.open_reader(self.o.known, axis=axis, decimal=self.o.decimal) as reader:
+            with io.open_reader(path, axis=axis, decimal=self.decimal) as reader:
                 spectra, labels = reader.sample(2**20)
             if spectra.shape[1] == k:
                 break
         else:
             size = f"{spectra.shape[1]} x {len(spectra)} values, the input has {k} mixtures"
-            raise io.InputError(f"--known {self.o.known} holds {size}: interpolate its spectra, or --skip mixtures")
+            raise io.InputError(f"--known {path} holds {size}: interpolate its spectra, or --skip mixtures")
         here, there = self.reader.wavelengths, reader.wavelengths
         if here is not None and there is not None:
             digits = (max(len(f"{value:.12g}".partition(".")[2]) for value in axis) for axis in (here, there))
             differ = ~np.isclose(here, there, atol=0.51 * 10.0 ** -min(digits))  # by more than rounding
             if differ.any():
                 wrong = f"has the wavelength {there[differ][0]:g} where the input has {here[differ][0]:g}"
-                raise io.InputError(f"--known {self.o.known} {wrong}: interpolate its spectra to those of the input")
+                raise io.InputError(f"--known {path} {wrong}: interpolate its spectra to those of the input")
         self.known_names = [str(name) for name in labels[0]] if labels else []
         return spectra.T
 
     def _new(self, X: Any) -> Any:
         """Return an unfitted estimator of --method, with as many sources as --sources says or X shows."""
-        from ..trust.count import count_sources
+        from ..cone.count import count_sources
 
-        horizon = {} if self.o.horizon is None else {"horizon": self.o.horizon}
-        d = self.o.n_sources or int(count_sources(X)[0])
-        return getattr(bionica, METHODS[self.o.method])(d, random_state=self.o.seed, **horizon)
+        horizon = {} if self.horizon is None else {"horizon": self.horizon}
+        d = self.n_sources or int(count_sources(X)[0])
+        return getattr(bionica, _CLASSES[self.method])(d, random_state=self.seed, **horizon)
 
     @property
     def names(self) -> list[str]:
@@ -269,17 +274,17 @@ class Separation:
 
     @contextmanager
     def _open_output(self, dtype: Any) -> Iterator[Any]:
-        """Open what the sources are written to; with --resume, after those that are there."""
-        o, reader, path, d = self.o, self.reader, self.path, len(self.names)
+        """Open the output of the sources; with --resume, after the rows that are there."""
+        reader, path, d = self.reader, self.path, len(self.names)
         if path is None:
             names = [*reader.label_names, *self.names] if reader.header else None
-            yield io.TextWriter(typer.get_binary_stream("stdout"), names, o.decimal)
+            yield io.TextWriter(typer.get_binary_stream("stdout"), names, self.decimal)
             return
         form: dict[str, Any] = {"label_names": reader.label_names, "label_types": reader.label_types}
-        form |= {"names": self.names, "decimal": o.decimal}
+        form |= {"names": self.names, "decimal": self.decimal}
         with io.open_writer(path, d, dtype, reader.image_shape, **form) as writer:
-            if o.resume and path.exists():
-                with io.open_reader(path, decimal=o.decimal) as before:
+            if self.resume and path.exists():
+                with io.open_written(path, len(reader.label_names), self.decimal) as before:
                     for block, labels in before.labelled_blocks():
                         if block.shape[1] != d:
                             raise io.OutputError(f"{path} has {block.shape[1]} sources, not {d}: choose another name")
@@ -290,7 +295,7 @@ class Separation:
 
     def stream(self) -> None:
         """Answer each sample with what was learned before it."""
-        o, reader = self.o, self.reader
+        reader = self.reader
         self.network = self._saved()
         self.console.say(f"Reading {reader.name}")
         blocks = reader.labelled_blocks()
@@ -298,15 +303,15 @@ class Separation:
         self.console.note(*(f"{reader.name}: {note}" for note in reader.notes))
         k, dtype = first[0][0].shape[1], first[0][0].dtype
         if self.network is None:
-            at_once = o.from_pipe and o.n_sources is not None and o.method not in _OFFLINE
+            at_once = self.stdin is not None and self.n_sources is not None and self.method not in _OFFLINE
             self.network = self._new(None) if at_once else self._choose(first, blocks)
         elif k != self.network.n_features_in_:
-            learned = f"{o.model} learned from {self.network.n_features_in_} mixtures, and {reader.name} has {k}"
+            learned = f"{self.model} learned from {self.network.n_features_in_} mixtures, and {reader.name} has {k}"
             raise io.InputError(f"{learned}: choose the same ones with --use, or start again without --resume")
-        network, rows = self.network, max(FIRST, min(o.horizon or 2**62, IN_MEMORY // (8 * k)))
-        sample, recent = io.RowSample(rows), deque[Any](maxlen=rows if o.horizon else 0)
+        network, rows = self.network, max(FIRST, min(self.horizon or 2**62, IN_MEMORY // (8 * k)))
+        sample, recent = io.RowSample(rows), deque[Any](maxlen=rows if self.horizon else 0)
         stop: BaseException | None = None
-        if o.from_pipe:
+        if self.stdin is not None:
             self.stdin.defer_interrupts()
         saved, complete = self.started, False
         with ignore_broken_pipe(), self._open_output(dtype) as writer:
@@ -315,31 +320,35 @@ class Separation:
                     writer.write(network.partial_fit_transform(block), labels)
                     sample.add(block)
                     recent.extend(block)
-                    if o.model is not None and time.monotonic() - saved > SAVE_EVERY:
-                        network.save(o.model)
+                    if self.model is not None and self.path is None and time.monotonic() - saved > SAVE_EVERY:
+                        network.save(self.model)
                         saved = time.monotonic()
             except (KeyboardInterrupt, io.InputError) as error:
-                if not o.from_pipe:
+                if self.stdin is None:
                     raise
                 stop = error  # the samples of a pipe come once: keep what was made of them
             missing, n = getattr(network, "n_samples_until_start_", 0), network.n_samples_seen_
-            if missing and o.model is None and stop is None:
+            if missing and self.model is None and stop is None:
                 ended = f"{reader.name} ended after {n} samples, and {type(network).__name__} starts with {n + missing}"
                 raise io.InputError(f"{ended}: give more, continue later with --model FILE, or use --method streaming")
             complete = True
-        if o.model is not None and sample.n_seen:  # after the output: no sample that it has learned from is lost
-            network.save(o.model)
+        if self.model is not None and sample.n_seen:  # after the output: no sample that it has learned from is lost
+            network.save(self.model)
         if not complete:  # the reader of standard output has left
             return
-        X = np.array(recent) if o.horizon else sample.sample()[0]
+        X = np.array(recent) if self.horizon else sample.sample()[0]
         network.diagnosis_ = network.diagnose(X) if len(X) > 1 and not missing else None
         self._finish(X, (), sample.n_seen, interrupted=stop is not None)
         if isinstance(stop, io.InputError):
             raise stop
-        if stop is not None and o.json:  # the object says so
+        if stop is not None and self.console.json:  # the object says so
             raise typer.Exit(130)
         if stop is not None:
-            remedy = f"continue from {o.model} with --resume" if o.model else "--model FILE would save what was learned"
+            remedy = (
+                f"continue from {self.model} with --resume"
+                if self.model
+                else "--model FILE would save what was learned"
+            )
             raise KeyboardInterrupt(f"Interrupted: {remedy}")
 
     def _choose(self, first: list[Any], blocks: Iterator[Any]) -> Any:
@@ -347,9 +356,8 @@ class Separation:
 
         Blocks that this takes are added to `first`. The estimator learns from them once more, so that its first answers are good.
         """
-        o = self.o
-        n = max(FIRST, 100 + 20 * first[0][0].shape[1], o.horizon or 0)
-        if o.from_pipe:
+        n = max(FIRST, 100 + 20 * first[0][0].shape[1])
+        if self.stdin is not None:
             self.console.say(f"Choosing by the first {n} samples; --sources N --method streaming answers at once")
         while sum(len(block) for block, _ in first) < n and (block := next(blocks, None)):
             first.append(block)
@@ -359,43 +367,44 @@ class Separation:
         network = self._fit(X)
         if hasattr(network, "partial_fit"):
             return network
-        stream = bionica.StreamingNICA(len(network.components_), random_state=o.seed).fit(X)
+        stream = bionica.StreamingNICA(len(network.components_), random_state=self.seed).fit(X)
         stream.choice_ = network.choice_
         return stream
 
     def _saved(self) -> Any:
         """Return the network of an earlier run, if --resume asks for it and it exists."""
-        o = self.o
-        if not o.resume:
+        if not self.resume or self.model is None:
             return None
-        if not o.model.exists():
-            self.console.say(f"There is no {o.model} yet: starting from the beginning")
+        if not self.model.exists():
+            self.console.say(f"There is no {self.model} yet: starting from the beginning")
             return None
-        self.network = network = bionica.load(o.model)
+        self.network = network = bionica.load(self.model)
         name, d, horizon = type(network).__name__, len(self.names), getattr(network, "horizon", None)
-        method = {cls: method for method, cls in METHODS.items()}.get(name, name)
+        method = {cls: method for method, cls in _CLASSES.items()}.get(name, name)
         if not hasattr(network, "partial_fit_transform"):
-            raise io.InputError(f"{o.model} holds a {name}, which cannot learn from a stream: start again with --force")
-        options = {"method": (o.method, method), "sources": (o.n_sources, d), "horizon": (o.horizon, horizon)}
+            raise io.InputError(
+                f"{self.model} holds a {name}, which cannot learn from a stream: start again with --force"
+            )
+        options = {"method": (self.method, method), "sources": (self.n_sources, d), "horizon": (self.horizon, horizon)}
         for option, (now, before) in options.items():
             if now not in (None, AUTO, before):
-                raise io.InputError(f"{o.model} learned with --{option} {before}: omit --{option}")
-        self.console.note(f"{o.model} is continued: the input must begin after the last sample that was answered")
+                raise io.InputError(f"{self.model} learned with --{option} {before}: omit --{option}")
+        self.console.note(f"{self.model} is continued: the input must begin after the last sample that was answered")
         return network
 
     # ------------------------------------------------------------------------------------------ results
 
     def _finish(self, X: Any, labels: Any, n: int, interrupted: bool = False) -> None:
-        """Write the spectra and the report, and say in three lines what was done, how sure it is, and what to look at."""
-        o, network, diagnosis = self.o, self.network, self.network.diagnosis_
+        """Write the spectra and the report, and print three lines: what was done, the estimated errors, and problems."""
+        network, diagnosis = self.network, self.network.diagnosis_
         d, k, method, choice = len(self.names), X.shape[1], type(network).__name__, getattr(network, "choice_", None)
         files = [] if self.path is None else [str(file) for file in io.output_files(self.path, d)]
         has_started = not getattr(network, "n_samples_until_start_", 0)
-        mixing, report = (o.mixing, o.report) if has_started else (None, None)
+        mixing, report = (self.mixing, self.report) if has_started else (None, None)
         if mixing is not None:
             spectra = np.ascontiguousarray(np.asarray(network.mixing_).T)
             form: dict[str, Any] = {"names": self.reader.names, "label_names": [""], "array": "spectra"}
-            with io.open_writer(mixing, k, spectra.dtype, decimal=o.decimal, **form) as writer:
+            with io.open_writer(mixing, k, spectra.dtype, decimal=self.decimal, **form) as writer:
                 writer.write(spectra, [np.array(self.names)])
         names = [name.replace("_", " ") for name in self.names]
         candidates = list(choice.candidates) if choice else []
@@ -409,37 +418,40 @@ class Separation:
             errors += "; the others are smaller" * (d > _NAMED)
             lines.append(f"Estimated errors: {errors} (standard error, in percent of the standard deviation).")
         findings = self._findings(names)
-        lines.append(f"Look at: {' '.join(findings)}")
+        lines.append(f"Problems: {' '.join(findings) or 'none found.'}")
         if report:
             from ..report import write_separation
 
-            facts = [("input", ", ".join(o.inputs)), ("samples", f"{n:,}"), ("mixtures", f"{k:,}"), ("method", method)]
-            numbers = np.linspace(n - len(X) + 1 if o.horizon else 1, n, len(X))
+            facts = [
+                ("input", ", ".join(self.inputs)),
+                ("samples", f"{n:,}"),
+                ("mixtures", f"{k:,}"),
+                ("method", method),
+            ]
+            numbers = np.linspace(n - len(X) + 1 if self.horizon else 1, n, len(X))
             texts: dict[str, Any] = {"names": names, "lines": [*lines, *self.console.notes], "facts": facts}
             write_separation(report, network, self.reader, X, numbers=numbers, labels=labels, **texts)
-        kinds = {"model": o.model, "spectra": mixing, "report": report}
+        kinds = {"model": self.model, "spectra": mixing, "report": report}
         written = [*files, *(f"{path} ({kind})" for kind, path in kinds.items() if path)]
         summary = {
-            "input": o.inputs, "sources": d, "mixtures": k, "samples": n, "method": method,
+            "input": self.inputs, "sources": d, "mixtures": k, "samples": n, "method": method,
             "choice": choice and choice.why, "candidates": candidates, "seconds": seconds,
+            "tried": {name: [one.name for one in verdict.findings] for name, verdict in choice.tried.items()} if choice else {},
             "ok": bool(diagnosis and diagnosis.ok),
             "uncertainty": halves and {name: getattr(halves, name).tolist() for name in ("correlation", "angle", "sources")},
             "band": diagnosis and diagnosis.band_ and diagnosis.band_.width.tolist(),
             "diagnosis": findings, "notes": self.console.notes,
             "change_detected": bool(getattr(network, "change_detected_", False)), "interrupted": interrupted, "output": files,
-            "model": o.model and str(o.model), "mixing": mixing and str(mixing), "report": report and str(report),
+            "model": self.model and str(self.model), "mixing": mixing and str(mixing), "report": report and str(report),
         }  # fmt: skip
         self.console.result([*lines, *([f"Wrote {', '.join(written)}"] if written else [])], summary)
 
     def _findings(self, names: list[str]) -> list[str]:
         """Return the gravest findings against the fit, in words."""
-        from ..trust.findings import REMEDIES
-
         if getattr(self.network, "n_samples_until_start_", 0):
-            return ["the network has not started, and every answer was zero. More samples with --resume continue."]
+            return ["The network has not started, and every answer was zero. More samples with --resume continue."]
         if self.network.diagnosis_ is None:
-            return ["one sample is too few to judge by."]
+            return ["One sample is too few to judge by."]
         mixtures = [self.reader.column(j) for j in range(self.network.n_features_in_)]
-        findings = self.network.diagnosis_.findings[:3]
-        sentences = [finding.text(names, mixtures, REMEDIES | _REMEDIES) for finding in findings]
-        return [text[:1].upper() + text[1:] for text in sentences] or ["no problem was found."]
+        sentences = [one_line(one.text(names, mixtures)) for one in self.network.diagnosis_.findings[:3]]
+        return [text[:1].upper() + text[1:] for text in sentences]

@@ -9,6 +9,7 @@ whatever their correlation, and spectra that are nonnegative too bound it from o
 | noise.py     | noise of the mixtures, coordinates in units of it, and how hard the wall must be for it        | 3 to 6    |
 | fit.py       | starts, rounds of wall and cone, the cone without noise, outliers                              | 7         |
 | stream.py    | one pass in bounded memory; scale of the outputs                                               |           |
+| count.py     | the number of sources, by cones of halves of the samples (`trust.count`)                       |           |
 
 **Relatives.** MVSA (Li and Bioucas-Dias 2008) has a hard wall, SISAL (Bioucas-Dias 2009) a hinge with a weight that the user
 sets, MVES (Chan et al. 2009) alternates linear programs. All three assume that sources sum to one. Minimum-volume NMF (Miao and

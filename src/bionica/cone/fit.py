@@ -22,7 +22,7 @@ from scipy.optimize import linear_sum_assignment, linprog
 from ..offline.rotation import rotate
 from ..trust.halves import match
 from .noise import FIRST_C, NO_NOISE, Channels, Coordinates, leakages, next_wall
-from .objective import LEAST_MEAN, LEAST_NEAR, LOST, Data, Wall, feasible, minimise_on_all, objective
+from .objective import LEAST_MEAN, LEAST_NEAR, LOST, Data, Wall, feasible, minimise_on_all, objective, unweighted
 
 Array = npt.NDArray[Any]
 
@@ -113,7 +113,7 @@ def fit_cone(data: Data, variance: float | None, rng: np.random.RandomState) -> 
     for cone in others:
         best, ambiguity = better(subset, best, cone, ambiguity)
     if best.wall.variance.any() and subset is not data:
-        best = settle(data, best, known=variance is not None)
+        best = settle_walls(data, best, known=variance is not None)
     return (best if best.wall.variance.any() else without_noise(data, best)), ambiguity
 
 
@@ -135,7 +135,7 @@ def _descend(data: Data, V: Array, variance: float | None, widths: Sequence[floa
     tails = 1.5 * (np.minimum(Y, 0) ** 2 @ data.weights) / np.maximum((Y < 0) @ data.weights, 1e-300)
     shown = np.median(np.maximum(tails, 1e-16) / np.sum(V**2, axis=1))
     wall = Wall(np.nan * level, (variance or shown) * level, 0 * level, _HARD * level)
-    return settle(data, Cone(V, wall, n_iter, False), known=variance is not None)
+    return settle_walls(data, Cone(V, wall, n_iter, False), known=variance is not None)
 
 
 def better(data: Data, first: Cone, second: Cone, ambiguity: float) -> tuple[Cone, float]:
@@ -160,7 +160,7 @@ def better(data: Data, first: Cone, second: Cone, ambiguity: float) -> tuple[Con
     return (second, 0.0) if gain > 0 else (first, ambiguity)
 
 
-def settle(data: Data, cone: Cone, *, known: bool, prior: float | None = None) -> Cone:
+def settle_walls(data: Data, cone: Cone, *, known: bool, prior: float | None = None) -> Cone:
     """Alternate between the wall that the leakage asks for and the cone inside that wall, until neither changes by more than 10 %.
 
     `known` says whether the noise is, `prior` what is believed of its variance otherwise. The wall on the spectra is as hard as
@@ -188,6 +188,32 @@ def settle(data: Data, cone: Cone, *, known: bool, prior: float | None = None) -
         if r > 1 and max(turn, change) < _STILL:
             return Cone(V, wall, n_iter, True)
     return Cone(V, wall, n_iter, False)
+
+
+# --- rough cones, which are compared to count the sources
+
+_FEW = 300  # samples: in more, successive projection finds the largest noise
+_ROUGH = (10.0, 0.0), (1.0, 0.0)  # c and m of the walls, one after the other; the last two cones are compared
+_ROUGH_SPECTRA = (1.0, 1e2), (1.0, 1e3), (1.0, 1e4)
+_WIDTH = 1e-3  # of the mean of an output: of a wall without noise
+
+
+def rough_cones(U: Array, B: Array, variance: float) -> list[Array]:
+    """Two cones of the samples U (n, d) inside walls that differ in hardness; none if there is no cone. B as in `Data`."""
+    data = unweighted(U)._replace(B=B)
+    try:
+        V, cones = successive_projection(data.thinned(_FEW)), []
+        data = data if feasible(V, data) else data._replace(B=B[:0])
+        for c, m in _ROUGH_SPECTRA if len(data.B) else _ROUGH:
+            V = minimise_on_all(V, data, Wall(*(np.full(len(V), x) for x in (c, variance, _WIDTH, m))), tol=_WIDTH)[0]
+            cones.append(V)
+        return cones[-2:]
+    except (
+        ArithmeticError,
+        ValueError,
+        np.linalg.LinAlgError,
+    ):  # samples without a cone: the facets are not determined
+        return []
 
 
 # --- the cone without noise, exactly
@@ -260,19 +286,6 @@ class Settings(NamedTuple):
     known: Array
 
 
-class Averages(NamedTuple):
-    """Sum of the weights of samples, and their weighted mean (q,) and second moment (q, q)."""
-
-    weight: float
-    mean: Array
-    second: Array
-
-
-def averages_of(Z: Array) -> Averages:
-    """Averages of samples Z (n, q) of equal weight."""
-    return Averages(float(len(Z)), Z.mean(axis=0), Z.T @ Z / len(Z))
-
-
 class Fit(NamedTuple):
     """W (d, q) with outputs of mean 1, its right inverse (q, d), the coordinates, the cone in them.
 
@@ -304,17 +317,6 @@ def distance_outside(Z: Array, fit: Fit) -> Array:
     off = np.sum(((Z - U @ at.inverse.T) / scale) ** 2, axis=1)
     beyond = np.minimum(np.min(V @ U.T / np.linalg.norm(V, axis=1)[:, None], axis=0), 0)
     return np.asarray(np.sqrt(off + beyond**2))
-
-
-def is_nonnegative(X: Array, noise: Array) -> bool:
-    """Whether noise explains all that is negative in X (n, k): Gaussian noise around zero has half its variance below.
-
-    `noise` (q,) is that of the channels, which is the same for all mixtures if there are more of them.
-    """
-    if X.min() >= -1e-12 * X.max() or not noise.any():
-        return bool(X.min() >= -1e-12 * X.max())
-    noise = noise if len(noise) == X.shape[1] else np.full(X.shape[1], noise.max())
-    return bool(np.mean((np.minimum(X, 0) / np.maximum(noise, 1e-8 * noise.max())) ** 2) <= 0.5)
 
 
 def data_of(Z: Array, weights: Array, at: Coordinates, channels: Channels, known: Array, nonnegative: bool) -> Data:
@@ -368,7 +370,7 @@ def fit_data(
         if channels.estimate and at.variance and (len(data.B) or at.doubtful):
             # Real data differ from the model by more than noise, and only part of it is seen in the directions left out. The tails
             # of the outputs, eq. (6), show all of it. Without a wall on the spectra the cone would shrink.
-            tails = settle(data, cone, known=False, prior=at.variance)
+            tails = settle_walls(data, cone, known=False, prior=at.variance)
             cone = tails if tails.converged and tails.wall.variance.any() else cone
         if curve and len(data.B) and d > 1 and not data.known.size:
             cone = between_ends(data, cone)

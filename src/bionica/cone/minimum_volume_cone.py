@@ -1,24 +1,27 @@
-"""The minimum-volume cone behind scikit-learn's interface: nonnegative sources that may be correlated."""
+"""MinimumVolumeCone: nonnegative sources that may be correlated."""
 
-from dataclasses import field
-from numbers import Real
-from typing import Annotated, Any, ClassVar
+from functools import partial
+from numbers import Integral, Real
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.utils import check_random_state
 
+from .. import samples
+from .._compat.blas import one_blas_thread
 from .._compat.sklearn import AUTO, COUNT, NONNEGATIVE, WINDOW, Interval, StrOptions
-from ..estimator import Online
+from ..estimator import OnlineEstimator
+from ..kernels.learner import Buffered
+from ..kernels.loop import Diverged
 from ..kernels.rule import finite, shapes
 from ..model_file import Record
-from ..offline.whitening import one_blas_thread
-from ..samples import DaskRows, DivergenceError, cell, collected, given_matrix, validated_rows
-from ..trust.count import Count, count_sources
-from ..trust.findings import conclude
+from ..offline.whitening import rank_of
+from ..samples import DaskRows, cell, collected, finite_map, given_matrix
+from ..trust.count import Count
 from ..trust.outliers import are_inliers
+from .count import count_sources
 from .fit import Settings
-from .noise import rank_of
 from .stream import BLOCK, State, begin, first_block, learn, readout, solve
 
 Array = npt.NDArray[Any]
@@ -27,7 +30,7 @@ Array = npt.NDArray[Any]
 _STREAM = shapes(
     q="channels.noise raw.mean weighted.mean fit.coordinates.channel_noise",
     ks="channels.subspace",
-    qq="raw.second weighted.second",
+    qq="raw.scatter weighted.scatter",
     dq="fit.components fit.coordinates.matrix",
     qd="fit.mixing fit.coordinates.inverse",
     dd="fit.cone.V",
@@ -38,7 +41,7 @@ _STREAM = shapes(
 _STREAM |= {"limit": ":float64~", "samples.extreme": "m:bool"}  # without outliers there is no limit
 
 
-class MinimumVolumeCone(Online):
+class MinimumVolumeCone(OnlineEstimator):
     """Nonnegative sources that may be correlated: concentrations, abundances, spectra, images.
 
     The model is x = A s + noise with nonnegative sources that are at times near zero, each in samples in which the others vary.
@@ -50,7 +53,9 @@ class MinimumVolumeCone(Online):
 
     Parameters
     ----------
-    {parameters}
+    n_components : int, "auto" or None, default=None
+        Number of sources d. None: the rank of X. "auto": as many as two halves of the samples agree on (`count_`), in a stream of
+        its first samples.
     noise : "estimate", "poisson" or float, default="estimate"
         The noise of the mixtures. "estimate" finds it from the directions left out, if there are more mixtures than sources, and
         from the tails of the outputs, if these show more. "poisson" means that X holds counts. A number is the standard deviation
@@ -69,10 +74,23 @@ class MinimumVolumeCone(Online):
     horizon : int, default=None
         For mixtures that change: about this many samples are remembered, 1000 or more, best about as many as the mixtures change in
         by 1 % (a longer one lags behind). `fit` then processes X as a stream. None: all samples weigh the same.
+    random_state : int, RandomState instance or None, default=None
+        Seed of all that is random. A saved model keeps it if it is an int.
 
     Attributes
     ----------
-    {attributes}
+    components_ : ndarray of shape (n_components, n_features)
+        The unmixing matrix W, with sources max(W x, 0).
+    mixing_ : ndarray of shape (n_features, n_components)
+        The estimated A; `components_ @ mixing_` is the identity.
+    n_components_, n_features_in_ : int
+        Outputs, and mixtures per sample.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of the mixtures, if X had string column names.
+    n_samples_seen_ : int
+        Samples seen, including outliers and those that wait for their block.
+    count_ : Count
+        With n_components="auto": `n_sources`, other `candidates`, and the angle between halves for each number that was tried.
     nonnegative_mixing_ : bool
         Whether the mixing matrix was kept nonnegative.
     ambiguity_ : float
@@ -124,62 +142,58 @@ class MinimumVolumeCone(Online):
     True
     """
 
-    n_components: Annotated[int | str | None, COUNT, AUTO, None] = field(default=None, kw_only=False)
-    noise: Annotated[str | float, StrOptions({"estimate", "poisson"}), NONNEGATIVE] = "estimate"
-    nonnegative_mixing: Annotated[bool | str, "boolean", AUTO] = "auto"
-    known_mixing: Annotated[Any, "array-like", None] = None
-    outliers: Annotated[float, Interval(Real, 0, 0.5, closed="left")] = 0.0
-    normalize: Annotated[str, StrOptions({"variance", "mean", "sum"})] = "variance"
-    horizon: Annotated[int | None, WINDOW, None] = None
-
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "n_components": [COUNT, AUTO, None],
+        "noise": [StrOptions({"estimate", "poisson"}), NONNEGATIVE],
+        "nonnegative_mixing": ["boolean", AUTO],
+        "known_mixing": ["array-like", None],
+        "outliers": [Interval(Real, 0, 0.5, closed="left")],
+        "normalize": [StrOptions({"variance", "mean", "sum"})],
+        "horizon": [WINDOW, None],
+        "random_state": ["random_state"],
+    }
+    _changeable: ClassVar = ("horizon",)
+    _repeats: ClassVar = False
     _uncorrelated: ClassVar = False
     _saved: ClassVar[dict[str, Any]] = {"_waiting": "wk:float", "_state": Record(State, _STREAM, optional=True)}
 
+    def __init__(
+        self,
+        n_components: int | str | None = None,
+        *,
+        noise: str | float = "estimate",
+        nonnegative_mixing: bool | str = "auto",
+        known_mixing: Any = None,
+        outliers: float = 0.0,
+        normalize: str = "variance",
+        horizon: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.noise = noise
+        self.nonnegative_mixing = nonnegative_mixing
+        self.known_mixing = known_mixing
+        self.outliers = outliers
+        self.normalize = normalize
+        self.horizon = horizon
+        self.random_state = random_state
+
     def _fit(self, X: npt.ArrayLike) -> None:
-        rows = validated_rows(self, X, min_samples=2)
-        self._reset(rows)
-        stream = isinstance(rows, DaskRows) or self.horizon is not None
+        rows = samples.rows(self, X, reset=True, min_samples=2)
+        learner = self._learner = self._learner_for(rows.shape[1], rows.dtype)
         sample: list[Array] = []
         for block in collected(rows, sample, self.horizon):
-            self._learn(block, quiet=True) if stream else self._take(block)
-        if stream:
-            waiting, self._waiting = self._waiting, self._waiting[:0].copy()
-            started = self._state is not None
-            if len(waiting):
-                self._take(waiting)
-            if started:
-                with one_blas_thread():
-                    self._adopt(solve(self._state, self._settings(self.n_features_in_)))
-        conclude(self, np.concatenate(sample), len(rows))
+            if isinstance(rows, DaskRows) or self.horizon is not None:
+                self._advance(block)
+            else:
+                learner.learner = learner.start(block)
+        started = learner.learner is not None and len(learner.waiting)
+        learner.flush()
+        if started or isinstance(rows, DaskRows) or self.horizon is not None:
+            learner.learner.solve()
+        self._warn_about_fit(np.concatenate(sample), len(rows))
 
-    def _check_start(self, X: Array) -> None:
-        self._settings(X.shape[1])
-
-    def _full_block(self, d: int) -> int:
-        return first_block(d) if self._state is None else BLOCK
-
-    def _take(self, X: Array, keep: bool = False) -> None:
-        settings, n = self._settings(X.shape[1]), 0 if self._state is None else self._state.n
-        with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):
-            state = learn(self._state, X, settings) if n else self._begun(X, settings)
-        if not np.isfinite(state.weighted.second).all():
-            row = int(np.argmax(np.abs(X).max(axis=1)))
-            raise DivergenceError.overflow(type(self).__name__, n + row, X[row])
-        self._adopt(state)
-
-    def _adopt(self, state: State) -> None:
-        """Make a state the present one. The scale of the outputs follows its moments."""
-        W, A, gains, self.volume_ = readout(state, self.normalize)
-        fit, dtype = state.fit, self._waiting.dtype
-        with np.errstate(over="ignore"):
-            self._weights = finite(W.astype(dtype)), finite(A.astype(dtype))
-        wall = fit.cone.wall
-        self.noise_, self.wall_ = gains * fit.cone.noise, np.where(wall.variance > 0, wall.c, np.inf)
-        self.nonnegative_mixing_, self.ambiguity_ = fit.nonnegative, fit.ambiguity
-        self.negativity_, self.n_iter_ = fit.negativity, fit.cone.n_iter
-        self._state = state
-
-    def _settings(self, k: int) -> Settings:
+    def _learner_for(self, k: int, dtype: Any, X: Any = None, state: Any = None) -> Buffered:
         known, shape = np.empty((k, 0)), f"(n_features={k}, n_known)"
         if self.known_mixing is not None:
             known = given_matrix(self.known_mixing, "known_mixing", shape)
@@ -193,69 +207,164 @@ class MinimumVolumeCone(Online):
         if known.size and np.linalg.matrix_rank(directions) < known.shape[1]:
             raise ValueError("spectra of known_mixing are zero or linearly dependent: drop one of them")
         nonnegative = None if self.nonnegative_mixing == "auto" else bool(self.nonnegative_mixing)
-        return Settings(float(self.outliers), float(self.horizon or np.inf), nonnegative, known)
-
-    def _begun(self, X: Array, settings: Settings) -> State:
-        """Return the state after a first block."""
-        if self.noise == "poisson" and X.min() < 0:
-            i, j = np.argwhere(X < 0)[0]
-            raise ValueError(
-                f"noise='poisson' takes X for counts, but {cell(self, i, j)} is {X[i, j]:.3g}: pass counts without subtracting a "
-                "background, or use noise='estimate'"
-            )
-        sound, d = X[are_inliers(X)], self._given_number(X.shape[1])
-        rank = rank_of(sound)
-        if not rank:
-            raise ValueError(f"All {len(X)} sample(s) of X are zero (rank 0): pass mixtures that are not zero.")
-        if self.n_components == "auto":
-            self.count_: Count = count_sources(sound)
-            d = self.count_.n_sources
-        d = d or rank
-        if d > rank:
-            raise ValueError(
-                f"n_components={d} exceeds the rank of the data: {len(X)} samples of {X.shape[1]} features span {rank} "
-                f"direction(s) only. Use n_components=None (keeps {rank}), a number up to {rank}, or more samples."
-            )
-        if (known := settings.known.shape[1]) > d:
-            raise ValueError(
-                f"known_mixing has {known} spectra, more than n_components={d}: give n_components a larger number"
-            )
+        settings = Settings(float(self.outliers), float(self.horizon or np.inf), nonnegative, known)
+        d = self._number_of_outputs(k) if isinstance(self.n_components, Integral) else None
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        return begin(sound, d, self.noise, settings, seed)._replace(n=len(X))
+        config = _Config(self.n_components, self.noise, self.normalize, settings, seed, type(self).__name__)
+        length = min(first_block(d or k), max(4 * (d or k) + 20, 2**25 // k))  # at most 256 MB
+        learner = Buffered(k, dtype, length, partial(_ConeLearner.begin, config, np.dtype(dtype)), d)
+        if state is not None:
+            learner.learner = _ConeLearner(state, config, np.dtype(dtype))
+        return learner
 
-    @property
-    def components_(self) -> Array:
-        """W, with sources max(W x, 0), (n_components, n_features)."""
-        self._started()
-        return self._weights[0]
-
-    @property
-    def mixing_(self) -> Array:
-        """A, (n_features, n_components); W A is the identity."""
-        self._started()
-        return self._weights[1]
-
-    @property
-    def _n_features_out(self) -> int:
-        given = self._given_number() if self._state is None else None
-        return len(self._started().fit.components) if given is None else given
-
-    @property
-    def n_samples_seen_(self) -> int:
-        """Samples seen, including those that wait for their block."""
-        self._check_is_fitted()
-        return len(self._waiting) + (0 if self._state is None else self._state.n)
-
-    def _check_saved(self) -> None:
-        if (state := self._state) is not None:
-            k, q, channels, samples = self.n_features_in_, state.fit.components.shape[1], state.channels, state.samples
+    def _restore(self, values: dict[str, Any]) -> None:
+        if (state := values["_state"]) is not None:
+            k, q, channels, stored = self.n_features_in_, state.fit.components.shape[1], state.channels, state.samples
             if channels.subspace.shape[1] != q * channels.projected or not (channels.projected or q == k):
                 raise ValueError(f"the stream has {q} channels, and there are {k} mixtures")
-            weights = state.raw.weight, state.weighted.weight, state.rate
+            weights = state.raw.n, state.weighted.n, state.rate
             positive = (channels.scale, channels.rounding, channels.mean_total, *weights)
             if min(positive) < np.finfo(np.float64).tiny or not state.limit >= 0:
                 raise ValueError("scales, weights, rates and limits are positive")
-            if (samples.number != np.floor(np.abs(samples.number))).any():
+            if (stored.number != np.floor(np.abs(stored.number))).any():
                 raise ValueError("stored samples have whole numbers")
-            self._adopt(state)
-        super()._check_saved()
+        super()._restore(values)
+
+    def _problems(self) -> set[str]:
+        return set()
+
+    @property
+    def _readout(self) -> "_Readout":
+        self._started()
+        readout: _Readout = self._learner.readout
+        return readout
+
+    components_ = property(lambda self: self._readout.components, doc="W, with sources max(W x, 0).")
+    mixing_ = property(lambda self: self._readout.mixing, doc="A; W A is the identity.")
+    noise_ = property(lambda self: self._readout.noise, doc="Standard deviation of the noise of each output.")
+    volume_ = property(lambda self: self._readout.volume, doc="Volume of the cone.")
+    nonnegative_mixing_ = property(lambda self: self._started().fit.nonnegative, doc="Whether A was kept nonnegative.")
+    ambiguity_ = property(lambda self: self._started().fit.ambiguity, doc="Largest angle between equally good cones.")
+    negativity_ = property(
+        lambda self: self._started().fit.negativity, doc="Share of the output energy that is negative."
+    )
+    n_iter_ = property(lambda self: self._started().fit.cone.n_iter, doc="Iterations of the last solution.")
+
+    @property
+    def wall_(self) -> Array:
+        """Hardness of the wall of each facet."""
+        wall = self._started().fit.cone.wall
+        return np.where(wall.variance > 0, wall.c, np.inf)
+
+    @property
+    def count_(self) -> Count:
+        """With n_components="auto": the number of sources, and what else the data allow."""
+        self._started()
+        if self._learner.count is None:
+            raise AttributeError(
+                f"{type(self).__name__}(n_components={self._config['n_components']!r}) counted no sources"
+            )
+        count: Count = self._learner.count
+        return count
+
+
+class _Config(NamedTuple):
+    """What a stream was started with; `name` is that of the estimator."""
+
+    n_components: Any
+    noise: Any
+    normalize: str
+    settings: Settings
+    seed: int
+    name: str
+
+
+class _Readout(NamedTuple):
+    """What a state does to mixtures."""
+
+    components: Array
+    mixing: Array
+    noise: Array
+    volume: float
+
+
+class _ConeLearner:
+    """The state of a stream, which learns from blocks of samples."""
+
+    block = BLOCK
+
+    def __init__(self, state: State, config: _Config, dtype: np.dtype[Any], count: Count | None = None) -> None:
+        self.config, self.dtype, self.count = config, dtype, count
+        self._adopt(state)
+
+    @classmethod
+    def begin(cls, config: _Config, dtype: np.dtype[Any], X: Array) -> "_ConeLearner":
+        """The learner that has learned from a first block, or from all data."""
+        known, d, count = config.settings.known.shape[1], config.n_components, None
+        if config.noise == "poisson" and X.min() < 0:
+            i, j = map(int, np.argwhere(X < 0)[0])
+            raise ValueError(
+                f"noise='poisson' takes X for counts, but {cell(config.name, i, j)} is {X[i, j]:.3g}: pass counts without "
+                "subtracting a background, or use noise='estimate'"
+            )
+        with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):
+            sound = X[are_inliers(X)]
+            rank = rank_of(sound, centred=False)
+            if not rank:
+                raise ValueError(f"All {len(X)} sample(s) of X are zero (rank 0): pass mixtures that are not zero.")
+            if d == "auto":
+                count = count_sources(sound)
+                d = count.n_sources
+            d = rank if d is None else int(d)
+            if d > rank:
+                raise ValueError(
+                    f"n_components={d} exceeds the rank of the data: {len(X)} samples of {X.shape[1]} features span {rank} "
+                    f"direction(s) only. Use n_components=None (keeps {rank}), a number up to {rank}, or more samples."
+                )
+            if known > d:
+                raise ValueError(
+                    f"known_mixing has {known} spectra, more than n_components={d}: give n_components a larger number"
+                )
+            state = begin(sound, d, config.noise, config.settings, config.seed)._replace(n=len(X))
+        return cls(_checked(state, X, 0), config, dtype, count)
+
+    n_outputs = property(lambda self: len(self.state.fit.components))
+    n_samples_seen = property(lambda self: self.state.n)
+    has_changed = False  # a stream of the cone detects no change
+
+    def backup(self) -> State:
+        """The state, which no call changes in place."""
+        return self.state
+
+    def restore(self, backup: State) -> None:
+        """Return to a state."""
+        self._adopt(backup)
+
+    def learn(self, X: Array, keep: bool = False) -> None:
+        """Learn from a block."""
+        with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):
+            self._adopt(_checked(learn(self.state, X, self.config.settings), X, self.state.n))
+
+    def solve(self) -> None:
+        """Solve the cone once more on the stored samples."""
+        with one_blas_thread():
+            self._adopt(solve(self.state, self.config.settings))
+
+    def outputs(self, X: Array) -> Array:
+        """max(W x, 0)."""
+        Y = finite_map(X, self.readout.components, self.config.name)
+        return np.maximum(Y, 0, out=Y)
+
+    def _adopt(self, state: State) -> None:
+        """Make a state the present one. The scale of the outputs follows its moments."""
+        W, A, gains, volume = readout(state, self.config.normalize)
+        with np.errstate(over="ignore"):
+            W, A = finite(W.astype(self.dtype)), finite(A.astype(self.dtype))
+        self.state, self.readout = state, _Readout(W, A, gains * state.fit.cone.noise, volume)
+
+
+def _checked(state: State, X: Array, n: int) -> State:
+    """A state after the samples X, before which there were n, if nothing overflowed."""
+    if not np.isfinite(state.weighted.scatter).all():
+        raise Diverged(n + int(np.argmax(np.abs(X).max(axis=1))))
+    return state

@@ -51,13 +51,11 @@ from scipy.spatial import KDTree
 from scipy.special import ndtr
 from sklearn.utils.extmath import randomized_svd
 
-from ..offline.whitening import Moments, largest, whitening
+from ..offline.whitening import WIDE, largest, row_sample
 from .objective import Wall
 
 Array = npt.NDArray[Any]
 
-WIDE = 1000  # channels; with more, <x x'> is not formed
-_SAME_UNITS = 2.0  # mixtures whose sizes differ by more are scaled to unit size first
 _MISFIT = 2.0  # over its expectation; 1.0 to 1.2 if the noise of channels is independent, 9 to 46 for interfering notes
 LEAST_SHARE = 1e-3  # floor of what is divided by, over what is typical: noise variances, counts, forces
 
@@ -130,7 +128,7 @@ def on_a_grid(X: Array) -> bool:
     a density makes no two differences of samples equal. A difference must occur in both halves of the samples, because
     interpolation repeats differences too, between adjacent samples.
     """
-    x = np.asarray(X[:: -(-len(X) // 4000)], np.float64)
+    x = X[row_sample(*X.shape)].astype(np.float64)
     x = x[np.sort(np.unique(x, axis=0, return_index=True)[1])]
     if len(x) < 4 or min(len(np.unique(column)) for column in x.T) < 0.5 * len(x):
         return False
@@ -146,16 +144,6 @@ def on_a_grid(X: Array) -> bool:
 
 def _poisson_weights(X: Array, mean_total: float) -> Array:
     return np.asarray(np.sqrt(mean_total / np.maximum(X.sum(axis=1), LEAST_SHARE * mean_total)))
-
-
-def rank_of(X: Array) -> int:
-    """Number of directions of the samples X (n, k), mean included, that rounding cannot explain."""
-    x = np.divide(X, largest(X), dtype=np.float64)
-    wide = x.shape[1] > WIDE
-    if wide:
-        x = x[:: -(-len(x) // (2 * WIDE))].T
-    gram = x.T @ x
-    return whitening(Moments(len(x), np.zeros(len(gram)), gram), precision=X.dtype, one_unit=wide).rank
 
 
 # --- coordinates
@@ -191,7 +179,7 @@ def coordinates(second_moment: Array, d: int, n: float, channels: Channels, spec
     size = np.sqrt(np.diag(second_moment))
     size[size == 0] = 1.0
     # Few mixtures may have different units. Many channels have one, and small ones would distract if they were scaled up.
-    units = size if (q - d) ** 2 < q + d and size.max() > _SAME_UNITS * size.min() else np.ones(q)
+    units = size if (q - d) ** 2 < q + d else np.ones(q)
     second_moment = second_moment / units / units[:, None]
     variances, known = (channels.noise / units) ** 2, q > d or not channels.estimate
     if channels.estimate and known:

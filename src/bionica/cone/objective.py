@@ -28,6 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..offline import lbfgs
+from ..offline.whitening import row_sample
 
 Array = npt.NDArray[Any]
 
@@ -138,11 +139,11 @@ class Data(NamedTuple):
     known: Array
 
     def thinned(self, most: int) -> "Data":
-        """Evenly spaced samples, about `most`; self if there are fewer than twice as many."""
-        step = len(self.U) // most
-        if step < 2:
+        """A sample of at most `most` rows; self if there are fewer than twice as many."""
+        if len(self.U) < 2 * most:
             return self
-        U, weights = np.ascontiguousarray(self.U[::step]), self.weights[::step] / self.weights[::step].sum()
+        rows = row_sample(*self.U.shape, most=most)
+        U, weights = self.U[rows], self.weights[rows] / self.weights[rows].sum()
         return self._replace(U=U, weights=weights, mean=weights @ U)
 
     def outputs(self, V: Array) -> tuple[Array, Array]:

@@ -17,17 +17,15 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment, nnls
 
-from ..trust.halves import follows_curve
+from ..offline.whitening import Moments, merge_moments, moments
+from ..trust.halves import follows_curve, is_nonnegative
 from ..trust.outliers import are_inliers
 from .fit import (
-    Averages,
     Fit,
     Settings,
-    averages_of,
     data_of,
     distance_outside,
     fit_data,
-    is_nonnegative,
     largest_distance,
 )
 from .noise import LEAST_SHARE, Channels, coordinates, find_channels
@@ -53,20 +51,21 @@ class Samples(NamedTuple):
 class State(NamedTuple):
     """What is known of the stream.
 
-    `n` counts samples. `raw` are averages of x / scale in the subspace, `weighted` those with the weights of Poisson counts
+    `n` counts samples. `raw` are moments of x / scale in the subspace, `weighted` those with the weights of Poisson counts
     (the same for other noise). `fit` is the last solution, `limit` the distance outside the cone beyond which samples are outliers,
-    `rate` the largest mark of a stored sample, and `solved` the number of samples at the last solution.
+    `rate` the largest mark of a stored sample, `solved` the number of samples at the last solution, `seed` that of the starts.
     """
 
     n: int
     channels: Channels
-    raw: Averages
-    weighted: Averages
+    raw: Moments
+    weighted: Moments
     fit: Fit
     limit: float
     samples: Samples
     rate: float
     solved: int
+    seed: int
 
 
 def first_block(d: int) -> int:
@@ -78,7 +77,8 @@ def begin(X: Array, d: int, noise: Any, settings: Settings, seed: int) -> State:
     """Solve the cone of X (n_samples, k), and store what a stream that continues from there needs.
 
     A share `settings.outliers` of the samples is left out: those that lie farthest outside the cone and off its subspace, in units
-    of the noise, which is found three times. Outputs are in the order of their share of the data, those of known spectra first.
+    of the noise, which is found three times. (`trust.outliers` knows no cone and finds at most 0.5 %: more must be declared.)
+    Outputs are in the order of their share of the data, those of known spectra first.
     """
     channels, rng = find_channels(X, d, noise), np.random.RandomState(seed)
     Z, known = channels.rows(X), channels.rows(settings.known.T, weighted=False).T
@@ -90,7 +90,7 @@ def begin(X: Array, d: int, noise: Any, settings: Settings, seed: int) -> State:
         if settings.outliers:
             used = distance <= largest_distance(distance, settings.outliers)
         x, z = (X, Z) if used.all() else (X[used], Z[used])
-        weighted = averages_of(z)
+        weighted = moments(z)
         at = coordinates(weighted.second, d, len(z), channels, known)
         nonnegative = settings.nonnegative
         if nonnegative is None:
@@ -100,15 +100,16 @@ def begin(X: Array, d: int, noise: Any, settings: Settings, seed: int) -> State:
         if settings.outliers:
             distance = distance_outside(Z, fit)
             limit = largest_distance(distance, settings.outliers)
-    raw = averages_of(channels.rows(x, weighted=False)) if channels.counts else weighted
+    weighted = weighted._replace(n=float(weighted.n))  # it may decay
+    raw = weighted if not channels.counts else moments(channels.rows(x, weighted=False))._replace(n=weighted.n)
     W = fit.components
-    variance = np.einsum("ij,jk,ik->i", W, weighted.second, W) - (W @ weighted.mean) ** 2
-    share = np.sum(fit.mixing**2, axis=0) * variance
+    share = np.sum(fit.mixing**2, axis=0) * np.einsum("ij,jk,ik->i", W, weighted.covariance, W)
     share[: known.shape[1]] = np.inf
     fit = _ordered(fit, np.argsort(-share, kind="stable"))
     number = np.flatnonzero(used).astype(np.float64)
     none = Samples(z[:0], number[:0], used[:0])
-    return _stored(State(len(X), channels, raw, weighted, fit, limit, none, 1.0, len(X)), z, number, settings)
+    state = State(len(X), channels, raw, weighted, fit, limit, none, 1.0, len(X), seed)
+    return _stored(state, z, number, settings)
 
 
 def learn(state: State, X: Array, settings: Settings) -> State:
@@ -123,8 +124,10 @@ def learn(state: State, X: Array, settings: Settings) -> State:
         X, Z, numbers = X[inside], Z[inside], numbers[inside]
     if len(Z):
         decay = float(np.exp(-len(sound) / settings.horizon))
-        weighted = _joined(state.weighted, Z, decay)
-        raw = _joined(state.raw, channels.rows(X, weighted=False), decay) if channels.counts else weighted
+        weighted = merge_moments(state.weighted, moments(Z), decay)
+        raw = weighted
+        if channels.counts:
+            raw = merge_moments(state.raw, moments(channels.rows(X, weighted=False)), decay)
         state = _stored(state._replace(raw=raw, weighted=weighted), Z, numbers, settings)
         fit = state.fit
         if fit.nonnegative and settings.nonnegative is None and not channels.counts:
@@ -140,10 +143,12 @@ def solve(state: State, settings: Settings) -> State:
     """Solve the cone on the stored samples."""
     channels, last, averages, samples = state.channels, state.fit, state.weighted, state.samples
     known = channels.rows(settings.known.T, weighted=False).T
-    at = coordinates(averages.second, len(last.components), averages.weight, channels, known)
+    at = coordinates(averages.second, len(last.components), averages.n, channels, known)
     weights = np.exp(-(state.n - samples.number) / settings.horizon)
     data = data_of(samples.z, weights / weights.sum(), at, channels, known, last.nonnegative)
-    fit = fit_data(data._replace(mean=at.matrix @ averages.mean), at, channels, np.random.RandomState(0))
+    data = data._replace(mean=at.matrix @ averages.mean)
+    curve = last.nonnegative and follows_curve(samples.z, len(last.components))  # they are stored in their order
+    fit = fit_data(data, at, channels, np.random.RandomState(state.seed), curve=curve)
     fit = _ordered(fit, linear_sum_assignment(-np.abs(last.components @ fit.mixing))[1])
     return state._replace(fit=fit, solved=state.n)
 
@@ -180,7 +185,7 @@ def _stored(state: State, Z: Array, number: Array, settings: Settings) -> State:
 
 
 @lru_cache(maxsize=8)
-def _directions(d: int) -> Array:
+def _probe_directions(d: int) -> Array:
     """g = e_i + tau r with |r| = 1: tilted from each facet i by angles on all scales, (m, d)."""
     rng = np.random.RandomState(0)
     n = -(-_DIRECTIONS // d)
@@ -200,19 +205,12 @@ def extremes(Y: Array) -> Array:
     the rest comes. A facet that turns outward at one end turns inward at the other, where samples were not near it so far.
     """
     size = np.abs(Y).sum(axis=0)
-    q = _directions(len(Y)) @ (Y / np.maximum(size, 1e-8))
+    q = _probe_directions(len(Y)) @ (Y / np.maximum(size, 1e-8))
     q[:, size < 1e-8] = np.inf  # the apex has no direction; outputs have mean 1
     return np.unique(q.argmin(axis=1))
 
 
-# --- averages and readout
-
-
-def _joined(old: Averages, Z: Array, decay: float) -> Averages:
-    weight = decay * old.weight + len(Z)
-    share = len(Z) / weight
-    new = averages_of(Z)
-    return Averages(weight, old.mean + share * (new.mean - old.mean), old.second + share * (new.second - old.second))
+# --- readout
 
 
 def _ordered(fit: Fit, order: Array) -> Fit:
@@ -230,7 +228,7 @@ def readout(state: State, normalize: str) -> tuple[Array, Array, Array, float]:
     fit, channels, cone = state.fit, state.channels, state.fit.cone
     W = fit.components
     mean, second = W @ state.raw.mean, W @ state.raw.second @ W.T
-    spread = np.sqrt(np.maximum(np.diag(second) - mean**2, 0))
+    spread = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", W, state.raw.covariance, W), 0))
     if normalize == "sum" and fit.has_mean:
         v = np.sqrt(cone.wall.variance)
         g = np.linalg.lstsq(second - np.outer(v, v) * (cone.V @ cone.V.T), mean, rcond=None)[0]

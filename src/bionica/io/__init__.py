@@ -6,10 +6,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ..errors import InputError, OutputError
 from .arrays import ParquetReader, open_hdf5, open_mat, open_npy, open_npz, open_zarr
-from .files import OutputError, Target, check_folder, check_targets, is_disk_full, write_atomically, write_own
+from .files import Target, check_folder, check_targets, is_disk_full, write_atomically, write_own
 from .images import IMAGES, open_images
-from .reader import Columns, InputError, Reader, RowSample, explain_errors, import_optional, wavelengths_in
+from .reader import Columns, Reader, RowSample, explain_errors, import_optional, wavelengths_in
 from .text import TEXT, TextReader, open_xlsx, read_lines
 from .write import WRITTEN, TextWriter, check_format, open_writer, output_files
 
@@ -17,7 +18,7 @@ __all__ = [
     "IMAGES", "WRITTEN",
     "Columns", "InputError", "OutputError", "Reader", "RowSample", "Target", "TextWriter",
     "check_folder", "check_format", "check_inputs", "check_targets", "import_optional", "is_disk_full",
-    "open_pipe", "open_reader", "open_writer", "output_files", "wavelengths_in", "write_atomically", "write_own",
+    "open_pipe", "open_reader", "open_writer", "open_written", "output_files", "wavelengths_in", "write_atomically", "write_own",
 ]  # fmt: skip
 
 #: What opens the files of a suffix, and the options that it takes beside `columns`.
@@ -51,8 +52,8 @@ def open_reader(
     dataset
         The array to read of a file that holds several, or the sheet of a workbook.
     columns
-        Which columns are mixtures: by default all but those that have no name, hold text, are named as a time, an index or a
-        wavelength, or are named by words where the other names are wavelengths. These are the `label_names` of the reader.
+        Which columns are mixtures: by default all but those of `label_columns` and those that hold text. These are the
+        `label_names` of the reader.
     header, decimal, skip_lines
         Of text and sheets: whether the first line holds names (by default the first lines show it), the decimal point, and the
         number of lines before the table.
@@ -84,7 +85,7 @@ def open_reader(
     options |= {"decimal": None if decimal == "." else decimal, "optical_density": optical_density or None}
     given = {name: value for name, value in options.items() if value is not None}
     if wrong := [name for name in given if name not in takes]:
-        raise InputError(f"--{wrong[0].replace('_', '-')} has no meaning for a {suffix} file: omit it")
+        raise InputError(f"{wrong[0]}={given[wrong[0]]!r} has no meaning for a {suffix} file: omit it")
     with explain_errors(str(path)):
         reader = opener(paths if suffix in IMAGES else path, columns or Columns(), **given)
     declared = 8 * (reader.n_samples or 0) * reader.n_features
@@ -107,8 +108,15 @@ def open_pipe(stream: Any, *, columns: Columns | None = None, **form: Any) -> Re
     return TextReader(Path("standard input"), columns or Columns(), lines, pipe=True, **form)
 
 
+def open_written(path: Path, n_labels: int, decimal: str = ".") -> Reader:
+    """Open what `open_writer` has written: by the place of its columns, not by their names."""
+    if path.suffix.lower() in TEXT:
+        return open_reader(path, axis=0, header=True, decimal=decimal, columns=Columns(n_labels=n_labels))
+    return open_reader(path, columns=Columns(n_labels=n_labels) if path.suffix.lower() == ".parquet" else None)
+
+
 def check_inputs(inputs: Sequence[str | Path]) -> list[Path]:
-    """Return the paths of inputs; raise if one is no file of a format that is read, or a folder that is no Zarr store."""
+    """Return the paths of inputs; raise unless each is a file of a format that is read, or a Zarr store."""
     paths = [Path(name) for name in inputs]
     for path in paths:
         suffix = path.suffix.lower()

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import InputError, printable
 from . import reader as base
-from .reader import Array, Columns, InputError, Labels, MatrixReader, Reader, import_optional
+from .reader import Array, Columns, Labels, MatrixReader, Reader, import_optional
 from .text import check_archive
 
 #: Types of real numbers, as MATLAB and Arrow call them.
@@ -80,14 +81,14 @@ def _shapes(arrays: Mapping[str, Any]) -> dict[str, Sequence[int] | None]:
 
 
 def choose_array(name: str, shapes: Mapping[str, Sequence[int] | None], dataset: str | None) -> str:
-    """Return the array to read, by the shapes (None: not of numbers): that of --dataset, the only matrix, or the only array."""
+    """Return the array to read, by the shapes (None: not of numbers): that of `dataset`, the only matrix, or the only array."""
     numbers = {key: shape for key, shape in shapes.items() if shape is not None} or shapes
     # To MATLAB scalars and vectors are matrices too.
     matrices = [key for key, shape in numbers.items() if shape and len(shape) == 2 and min(shape) > 1]
     choices = [key for key in shapes if key == dataset.strip("/")] if dataset else matrices
     if len(choices) != 1 and (dataset or len(numbers) != 1):
         what, known = f"no array of numbers {dataset!r}" if dataset else f"{len(numbers)} arrays", [*numbers][:20]
-        raise InputError(f"{name} has {what}: choose one with --dataset, of {', '.join(known) or 'none'}")
+        raise InputError(f"{name} has {what}: choose one with dataset=, of {', '.join(known) or 'none'}")
     return (choices or [*numbers])[0]
 
 
@@ -99,19 +100,25 @@ class ParquetReader(Reader):
         super().__init__(str(path))
         self.callback(file.close)
         if axis:
-            raise InputError(f"--axis 1: every column of {path} is a mixture")
+            raise InputError(f"axis=1: every column of {path} is a mixture")
         self._file, self.n_samples, schema = file, int(file.metadata.num_rows), file.schema_arrow
-        self.header = [base.printable(name) for name in schema.names]
+        self.header = [printable(name) for name in schema.names]
         index = (schema.pandas_metadata or {}).get("index_columns", [])  # where pandas stored its row labels
         reasons = {j: str(field.type) for j, field in enumerate(schema) if not _NUMBER.fullmatch(str(field.type))}
         indices = [j for j, name in enumerate(schema.names) if name in index and len(schema) > 1]
-        for j in (*indices, *base.label_columns(schema.names)):
+
+        def values(j: int) -> Array:
+            first = None if j in reasons else next(file.iter_batches(columns=[schema.names[j]]), None)
+            return np.empty(0) if first is None else first.column(0).to_numpy(zero_copy_only=False).astype(float)
+
+        labels, doubtful = base.label_columns(schema.names, values)
+        for j in (*indices, *labels):
             reasons.setdefault(j, self.header[j] or "no name")
-        self.choose(columns, len(schema), reasons)
+        self.choose(columns, len(schema), reasons, [j for j in doubtful if j not in reasons])
         self.label_types = [schema.field(j).type for j in self.labels]
         for field in map(schema.field, self.columns):
             if not _NUMBER.fullmatch(str(field.type)):
-                raise InputError(f"{path}, column {field.name!r} holds {field.type}, not numbers: omit it from --use")
+                raise InputError(f"{path}, column {field.name!r} holds {field.type}, not numbers: omit it from use=")
 
     def parts(self) -> Iterator[tuple[Array, Labels]]:
         """Yield the samples."""

@@ -15,11 +15,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
+from ..errors import OutputError
+
 _RECORD = ".bionica"  # in a folder of results: digests of the files that `write_own` has written
-
-
-class OutputError(ValueError):
-    """Something that cannot be written as asked. The message names the file and the remedy."""
 
 
 def is_disk_full(error: OSError) -> bool:
@@ -72,7 +70,7 @@ class Target(NamedTuple):
     option: str
     path: Path
     replace: bool = False
-    remedy: str = "choose another name, replace it with --force, or continue a pipe with --resume"
+    remedy: str = "choose another name, or replace it with force=True"
 
 
 def check_targets(targets: Sequence[Target], inputs: Sequence[Path] = ()) -> None:
@@ -90,7 +88,7 @@ def check_targets(targets: Sequence[Target], inputs: Sequence[Path] = ()) -> Non
     for option, path, replace, remedy in targets:
         real = Path(os.path.realpath(path))
         if not (real.parent.is_dir() and os.access(real.parent, os.W_OK)):
-            raise OutputError(f"{option} {path}: {real.parent} is no folder that can be written to: choose another")
+            raise OutputError(f"{option} {path}: {real.parent} is not a folder that can be written to: choose another")
         if os.path.lexists(real) and not real.is_file():
             raise OutputError(f"{option} {path} is a folder, a device, a pipe or a link to itself: choose another name")
         if real.exists() and not replace:
@@ -98,20 +96,20 @@ def check_targets(targets: Sequence[Target], inputs: Sequence[Path] = ()) -> Non
 
 
 def check_folder(folder: Path, names: Sequence[str], inputs: Sequence[Path] = (), *, replace: bool = False) -> None:
-    """Raise unless files of these names can be written to --output, which need not exist, and none of them is an input.
+    """Raise unless files of these names can be written to a folder, which need not exist, and none of them is an input.
 
     Files of these names that are there already may be replaced if `replace` says so, or if they are as `write_own` left them.
     """
-    remedy = "bionica has not written it, or it was edited since: rename it, or replace it with --force"
+    remedy = "bionica has not written it, or it was edited since: rename it, or replace it with force=True"
     real = Path(os.path.realpath(folder))
     nearest = next(each for each in (real, *real.parents) if each.exists())
     if not (nearest.is_dir() and os.access(nearest, os.W_OK)):
-        raise OutputError(f"--output {folder}: {nearest} is a file, or cannot be written to; give a folder")
+        raise OutputError(f"output={folder}: {nearest} is a file, or cannot be written to; give a folder")
     record = folder / _RECORD
     digests = record.read_text().split() if record.is_file() else []
     paths = [path for name in names if os.path.lexists(path := folder / name)]
     own = [path for path in paths if path.is_file() and sha256(path.read_bytes()).hexdigest() in digests]
-    check_targets([Target("--output", path, replace or path in own, remedy) for path in paths], inputs)
+    check_targets([Target("the file", path, replace or path in own, remedy) for path in paths], inputs)
 
 
 def _is_within(path: Path, other: Path) -> bool:

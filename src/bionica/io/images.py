@@ -8,8 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
+from ..errors import InputError
 from . import reader as base
-from .reader import Array, Columns, InputError, MatrixReader, explain_errors, import_optional
+from .reader import Array, Columns, MatrixReader, explain_errors, import_optional
 
 TIFF = (".tif", ".tiff")
 IMAGES = (".png", ".jpg", ".jpeg", ".bmp", *TIFF)

@@ -10,8 +10,9 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from ..errors import InputError
 from .files import is_disk_full
 
 Array = NDArray[Any]
@@ -21,10 +22,12 @@ LARGEST = 2**28  # bytes that are decoded at once
 _NUMBER_AND_UNIT = re.compile(r"([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*([^\d.,+-].*)?")
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 _UNIT = r"\s*([\[(/,].*|[ _]([^\W\d_]{1,4}|cm\^?-1))?"  # "time (s)", "time_min"
+#: Names that programs write for the index of the rows.
+_INDEX_NAMES = re.compile(r"|unnamed: \d+|__index_level_\d+__", re.IGNORECASE)
 #: Names of a column that numbers the rows or says when they were measured.
 ROW_NAMES = re.compile(
     rf"((\w+\.?[ _]|r\.)?time|timestamp|datetime|date|elapsed|rt|zeit|uhrzeit|datum|index|row){_UNIT}|t\s*[\[(/].*"
-    r"|sample|sample[ _](id|no\.?|number|name)|name|label|probe|id|nr\.?|no\.?|unnamed: \d+|__index_level_\d+__",
+    r"|sample|sample[ _](id|no\.?|number|name)|name|label|probe|id|nr\.?|no\.?",
     re.IGNORECASE,
 )
 #: Names of a column that holds the wavelength, or another channel of a spectrometer, of each row.
@@ -32,18 +35,6 @@ CHANNEL_NAMES = re.compile(
     rf"(wave[ _]?(length|number)s?|wellenl(ä|ae)nge|wellenzahl|raman[ _]shift|m/?z|lambda|λ|nm){_UNIT}|cm(\^?-1|⁻¹)|1/cm",
     re.IGNORECASE,
 )
-
-
-def printable(text: str) -> str:
-    """Return text without control characters, which a terminal would obey."""
-    return "".join(character if character.isprintable() else " " for character in text)
-
-
-class InputError(ValueError):
-    """Data that cannot be read as mixtures. The message names the file, the place and the remedy."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(printable(message))
 
 
 def import_optional(module: str, purpose: str, extra: str = "io") -> Any:
@@ -90,30 +81,42 @@ def check_size(name: str, n_bytes: int, remedy: str) -> None:
 
 
 class Columns(NamedTuple):
-    """The columns to read and those to leave out, by name or by number from 1: "red,blue" or "2-4,7". By default all but labels."""
+    """The columns to read and those to leave out, by name or by number from 1: "red,blue" or "2-4,7". By default all but labels.
+
+    `n_labels` says that this many first columns are labels, and all others mixtures, whatever they hold.
+    """
 
     use: str | None = None
     skip: str | None = None
+    n_labels: int | None = None
 
 
-def label_columns(names: Sequence[str]) -> list[int]:
-    """Return the columns that by their names are no mixtures: without a name, or with that of a time, an index or a wavelength.
+def label_columns(names: Sequence[str], values: Callable[[int], ArrayLike]) -> tuple[list[int], list[int]]:
+    """Return the columns that are labels of the rows, and those that are named so but vary as mixtures do.
 
-    If most names are numbers that rise or fall, as those of a spectrum do, words beside them are no mixtures.
+    A label has no name, or is a word where the names of most columns are wavelengths, or is named as a time, an index or a
+    wavelength (or is a word where the other names are numbers) and never turns back: its values only rise, only fall, or are not
+    numbers. `values` returns numbers of a column, in their order; NaN where there is none.
 
     Examples
     --------
-    >>> label_columns(["RT (min)", "200", "202", "204"]), label_columns(["A", "time", "B"])
-    ([0], [1])
+    >>> columns = [[0.1, 0.3, 0.2], [0.0, 1.0, 2.0], [0.4, 0.1, 0.5]]
+    >>> label_columns(["A", "time", "NO"], lambda j: columns[j])
+    ([1], [2])
     """
     if len(names) < 2:
-        return []
+        return [], []
     names = [name.strip() for name in names]
     words = [j for j, name in enumerate(names) if not _NUMBER_AND_UNIT.fullmatch(name)]
     numbers = [name for name in names if _NUMBER_AND_UNIT.fullmatch(name)]
-    if 2 * len(words) < len(names) and wavelengths_in(numbers, counts=True)[0] is not None:
-        return words
-    return [j for j, name in enumerate(names) if not name or ROW_NAMES.fullmatch(name) or CHANNEL_NAMES.fullmatch(name)]
+    few = 2 * len(words) < len(names)
+    if few and wavelengths_in(numbers)[0] is not None:
+        return words, []
+    if not few or wavelengths_in(numbers, counts=True)[0] is None:
+        patterns = (_INDEX_NAMES, ROW_NAMES, CHANNEL_NAMES)
+        words = [j for j in words if any(pattern.fullmatch(names[j]) for pattern in patterns)]
+    labels = [j for j in words if _INDEX_NAMES.fullmatch(names[j]) or not turns_back(values(j))]
+    return labels, [j for j in words if j not in labels]
 
 
 def wavelengths_in(names: Sequence[str], *, counts: bool = False) -> tuple[Array | None, str | None]:
@@ -135,6 +138,13 @@ def wavelengths_in(names: Sequence[str], *, counts: bool = False) -> tuple[Array
         if np.isfinite(values).all() and is_monotonic(values) and not (are_counts and (unit or not counts)):
             return values, unit
     return None, None
+
+
+def turns_back(values: ArrayLike) -> bool:
+    """Whether numbers both rise and fall. NaN is ignored."""
+    numbers = np.asarray(values, np.float64)
+    steps = np.diff(numbers[~np.isnan(numbers)])
+    return bool((steps > 0).any() and (steps < 0).any())
 
 
 def is_monotonic(values: Array) -> bool:
@@ -182,13 +192,13 @@ class Reader(ExitStack):
     n_samples: int | None = None  # known after `sample` and `read` at the latest
     image_shape: tuple[int, ...] | None = None  # if the samples are pixels
     header: list[str] | None = None  # names of all columns of the file
-    # Of a pipe the following is known after the first block.
+    # For pipes, these are set after the first block.
     columns: Sequence[int] = ()  # indices of the columns that are mixtures
     names: Sequence[str] = ()  # of the mixtures: those of the header, or else the numbers of their columns
     wavelengths: Array | None = None  # these names as numbers, and the unit in which all end: `wavelengths_in`
     unit: str | None = None
     n_features: int = 0
-    labels: Sequence[int] = ()  # indices of the columns that are no mixtures, and are written beside the sources
+    labels: Sequence[int] = ()  # indices of the columns that are not mixtures, and are written beside the sources
     label_names: Sequence[str] = ()
     label_types: Sequence[Any] = ()  # in Arrow, if the file says them
 
@@ -196,20 +206,29 @@ class Reader(ExitStack):
         super().__init__()
         self.name, self.notes = name, list[str]()  # what was left out, and what was taken for a header
 
-    def choose(self, columns: Columns, width: int, reasons: Mapping[int, str]) -> None:
-        """Find the columns that are mixtures; `reasons` say why a column is a label unless the user names it."""
-        skip = self._numbers("--skip", columns.skip, width) if columns.skip else set()
-        use = self._numbers("--use", columns.use, width) if columns.use else set(range(width)) - set(reasons)
+    def choose(self, columns: Columns, width: int, reasons: Mapping[int, str], doubtful: Sequence[int] = ()) -> None:
+        """Find the columns that are mixtures.
+
+        `reasons` say why a column is a label unless the user names it, and `doubtful` are mixtures by `label_columns`.
+        """
+        if columns.n_labels is not None:
+            reasons, doubtful = dict.fromkeys(range(columns.n_labels), "label"), ()
+        skip = self._numbers("skip=", columns.skip, width) if columns.skip else set()
+        use = self._numbers("use=", columns.use, width) if columns.use else set(range(width)) - set(reasons)
         self.columns, self.labels = sorted(use - skip), sorted(set(reasons) - use)
         if not self.columns:
-            raise InputError(f"{self.name}: no column is left of {width}: name more with --use, or fewer with --skip")
+            raise InputError(f"{self.name}: no column is left of {width}: name more with use=, or fewer with skip=")
         header, self.n_features = self.header or [""] * width, len(self.columns)
         self.names = [header[j] or f"column_{j + 1}" for j in self.columns]
         self.wavelengths, self.unit = wavelengths_in(self.names)
-        self.label_names = [header[j] or f"label_{j + 1}" for j in self.labels]
+        self.label_names = [header[j] for j in self.labels]
         line = "row" if self.axis else "column"
         if named := ", ".join(f"{line} {j + 1} ({reasons[j]})" for j in self.labels):
-            self.notes.append(f"left out, and written beside the sources: {named} (--use reads them as mixtures)")
+            self.notes.append(f"left out, and written beside the sources: {named} (use= reads them as mixtures)")
+        if not columns.use and (kept := ", ".join(f"{line} {j + 1} ({header[j]})" for j in doubtful if j not in skip)):
+            self.notes.append(
+                f"named as a label, and read as a mixture because it varies as one: {kept} (skip= omits it)"
+            )
 
     def _numbers(self, option: str, text: str, width: int) -> set[int]:
         """Return the indices of the columns that an option names, of `width` columns."""
@@ -223,7 +242,7 @@ class Reader(ExitStack):
                 numbers |= set(range(first - 1, last))
             else:
                 known = ", ".join([f"1 to {width}", *(self.header or ())[:20]])
-                raise InputError(f"{option} {text}: {self.name} has no column {item!r}; it has {known}")
+                raise InputError(f"{option}{text!r}: {self.name} has no column {item!r}; it has {known}")
         return numbers
 
     def column(self, j: int) -> str:
@@ -237,7 +256,7 @@ class Reader(ExitStack):
 
     def explain(self, n_before: int, i: int, j: int, value: float) -> tuple[str, str]:
         """Return where mixture j of row i of the last part is not finite, after `n_before` samples, and what to do about it."""
-        remedy = f"drop such samples first (pandas: frame.dropna()), or leave this mixture out with --skip {self.columns[j] + 1}"
+        remedy = f"drop such samples first (pandas: frame.dropna()), or leave this mixture out with skip='{self.columns[j] + 1}'"
         return f"{self.name}, sample {n_before + 1}, {self.column(j)} is {value}", remedy
 
     def labelled_blocks(self) -> Iterator[tuple[Array, Labels]]:

@@ -6,8 +6,9 @@ The first lines (20 of a file, 2 of a pipe) show separator, header and columns:
 - A first line of words is a header. A first line of numbers is one if they rise or fall strictly and are an axis of the columns
   (wavelengths, masses): 6 or more in equal steps, where no other line has equal steps, or all at least 10 times as large as those
   of the other lines or at most a tenth of them; or 0, 1, 2, ... as pandas writes it. If such a line may be an axis or a sample,
-  the reader does not guess: InputError names --header and --no-header.
-- A column is no mixture if it holds text (`<0.1` and `$10` are damaged numbers, and an error), or by its name (`label_columns`).
+  the reader does not guess: InputError asks for `header`.
+- A column is not a mixture if it holds text (`<0.1` and `$10` are damaged numbers, and an error), or by `label_columns`, which also
+  looks at the values: those of the first MiB of a file, and of the first 6 samples of a pipe.
 
 All other lines must have a finite number in each mixture. NumPy parses them; if it cannot, they are parsed one by one. A table
 whose lines are mixtures is transposed, and then read by the same rules.
@@ -23,17 +24,20 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import chain, dropwhile
+from math import nan
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ..errors import InputError, printable
 from . import reader as base
-from .reader import Array, Columns, InputError, Labels, Reader, is_monotonic, printable, wavelengths_in
+from .reader import Array, Columns, Labels, Reader, is_monotonic, turns_back, wavelengths_in
 
 TEXT = (".csv", ".tsv", ".txt", ".dat")
 _CHUNK = 2**20
 _HEAD = 20  # lines of a file that show its layout
+_FIRST = 6  # samples of a pipe that show whether a column turns back: six random numbers do not with probability 1/360
 _SEPARATORS = ("\t", ";", ",", "|", None)  # None: spaces
 _AXIS = 6  # numbers at least of an axis that is not asked for
 _APART = 10.0
@@ -158,13 +162,13 @@ class TextReader(Reader):
                 n, pending = n + len(pending), []
 
     def parts(self) -> Iterator[tuple[Array, Labels]]:
-        """Yield the samples as they arrive; what is no number is NaN."""
+        """Yield the samples as they arrive; a cell that is not a number is NaN."""
         for chunk in filter(None, self._chunks()):
             self._chunk, rows, separator = chunk, [line for _, line in chunk], self._separator
             block = np.full((len(rows), self.n_features), np.nan)
             widths = {line.count(separator) + 1 if separator else len(line.split()) for line in rows}
             if widths == {self._width} and not any('"' in line for line in rows):
-                # With a decimal comma a point is no part of a number.
+                # With a decimal comma, a point is not part of a number.
                 points = [row.replace(".", "?").replace(",", ".") for row in rows] if self._decimal == "," else rows
                 with suppress(ValueError):
                     block = np.loadtxt(points, delimiter=separator, comments=None, usecols=self.columns, ndmin=2)
@@ -186,13 +190,27 @@ class TextReader(Reader):
         if not numbered or (len(numbered) < n and not last):
             return
         rows = self._split(numbered)
+        n_notes, looked_at = len(self.notes), list[int]()
         header = self._is_header(rows) if self._given_header is None else self._given_header
-        self.header = [*map(self._point, rows[0])] if header else None
+        names = [*map(self._point, rows[0])] if header else []
+        followers = [line for i, line in table if i > numbered[0][0]]
+
+        def values(j: int) -> list[float]:
+            looked_at.append(j)
+            cells = [cells_of(line, self._separator, j + 1) for line in followers[: _FIRST if self._pipe else None]]
+            numbers = [self._number(row[j]) for row in cells if j < len(row)]
+            return [nan if number is None else number for number in numbers]
+
+        labels, doubtful = base.label_columns(names, values)
+        if self._pipe and looked_at and len(followers) < _FIRST and not last:
+            del self.notes[n_notes:]  # this starts again with more lines
+            return
+        self.header = names or None
         self._first_line, self._width, samples = numbered[0][0] + header, len(rows[0]), rows[header:]
         if table[0] != numbered[0]:
             self.notes.append(f"the first lines, which are comments ({printable(table[0][1][:40])}), were left out")
-        reasons = {j: (self.header or [])[j] or "no name" for j in base.label_columns(self.header or [])}
-        for j in range(self._width):  # columns that are no mixtures, and why
+        reasons = {j: names[j] or "no name" for j in labels}
+        for j in range(self._width):  # columns that are not mixtures, and why
             cells = [row[j] for row in samples if j < len(row)]
             if j < self._labelled or self._is_text(*cells):
                 text = f"text: {', '.join(cells[:2])[:40]}, ..."
@@ -203,7 +221,7 @@ class TextReader(Reader):
         if self.axis > self._transposed:  # the columns are chosen after the table is transposed
             self._given_header = True if 0 in reasons else self._given_header
             return
-        self.choose(self._columns, self._width, reasons)
+        self.choose(self._columns, self._width, reasons, [j for j in doubtful if j not in reasons])
         if self._labelled and self.labels[:1] == [0]:
             self.label_names = ["sample", *self.label_names[1:]]  # the corner may name the rows of the file
 
@@ -219,7 +237,7 @@ class TextReader(Reader):
         if not rows[0] or (len(rows[0]) != len(rows[-1]) > 1 and len(rows) - n > 1):
             (i, line), start = numbered[0], numbered[n][0]
             where = f"{self.name}: line {i} ({line[:40]!r}) has {_count(rows[0])}, line {start} {_count(rows[-1])}"
-            raise InputError(f"{where}: if the table begins there, pass --skip-lines {start - 1}")
+            raise InputError(f"{where}: if the table begins there, pass skip_lines={start - 1}")
         return rows
 
     def _is_header(self, rows: list[list[str]]) -> bool:
@@ -241,24 +259,25 @@ class TextReader(Reader):
         line = "column" if self._transposed else "line"
         shown = f"the first {line} ({', '.join(cells[:4])}{', ...' * (len(cells) > 4)})"
         if verdict is None:
-            raise InputError(f"{self.name}: {shown} may hold names, or a sample: pass --header or --no-header")
+            raise InputError(f"{self.name}: {shown} may hold names, or a sample: pass header=True or header=False")
         if verdict:
-            self.notes.append(f"{shown} was read as names (--no-header: a sample)")
+            self.notes.append(f"{shown} was read as names (header=False: a sample)")
         return verdict
 
     def _find_axis(self, samples: list[list[str]]) -> int:
         """Return the axis of the samples: 1 if the first column holds the wavelengths of the rows."""
         if self._given_axis is not None or self._pipe or not self.header or len(self.header) < 2:
             return self._given_axis or 0
-        if base.CHANNEL_NAMES.fullmatch(self.header[0].strip()):
-            self.notes.append(f"its rows are mixtures: its first column is {self.header[0]!r} (--axis 0: its columns)")
-            return 1
         column = [self._point(row[0]) for row in samples if row]
+        numbers = [number for cell in column if (number := self._number(cell)) is not None]
+        if base.CHANNEL_NAMES.fullmatch(self.header[0].strip()) and not turns_back(numbers):
+            self.notes.append(f"its rows are mixtures: its first column is {self.header[0]!r} (axis=0: its columns)")
+            return 1
         unit = wavelengths_in(self.header[1:])[1]  # "nm" says that the columns are mixtures
         is_open = not self.header[0] and not (unit and base.CHANNEL_NAMES.fullmatch(unit))
         if is_open and wavelengths_in(column)[0] is not None:
             where = f"{self.name}: the first column ({', '.join(column[:3])}, ...) has no name"
-            raise InputError(f"{where}: pass --axis 1 if it holds wavelengths, --axis 0 if it holds times")
+            raise InputError(f"{where}: pass axis=1 if it holds wavelengths, axis=0 if it holds times")
         return 0
 
     def _transpose(self) -> None:
@@ -303,11 +322,11 @@ class TextReader(Reader):
         where = f"{self.name}, row {column + 1}, column {number}" if self._transposed else f"{where}, {self.column(j)}"
         cell = cells[column]
         if self._decimal == "," and "." in cell:
-            remedy = "with --decimal , a point is no part of a number: remove thousands points, or omit --decimal"
+            remedy = "with decimal=',' a point is not part of a number: remove thousands points, or omit decimal="
         elif _DECIMAL_COMMA.fullmatch(cell):
-            remedy = "if it has a decimal comma, pass --decimal ,"
+            remedy = "if it has a decimal comma, pass decimal=','"
         elif number == self._first_line and not self.header and cell.lower() not in _MISSING:
-            remedy = "if the first line holds names or wavelengths, pass --header"
+            remedy = "if the first line holds names or wavelengths, pass header=True"
         return f"{where}: {cell[:40]!r} is not a finite number", remedy
 
 
@@ -338,12 +357,12 @@ def open_xlsx(path: Path, columns: Columns, dataset: str | None = None, **form: 
     lines = [line + "\t" * (tabs - line.count("\t")) if line else line for line in lines]
     reader = TextReader(path, columns, lambda: [lines], separator="\t", **form)
     if len(sheets) > 1 and dataset is None:
-        reader.notes.append(f"of its {len(sheets)} sheets the first was read (--dataset reads another)")
+        reader.notes.append(f"of its {len(sheets)} sheets the first was read (dataset= reads another)")
     return reader
 
 
 def tabbed(rows: Iterable[Sequence[Any]]) -> list[str]:
-    """Return cells as lines of text, separated by tabs; what separates cells and lines is no part of a cell."""
+    """Return cells as lines of text, separated by tabs; tabs and line breaks in cells become spaces."""
 
     def cell(value: Any) -> str:
         text = "" if value is None else str(float(value)) if isinstance(value, bool) else str(value)

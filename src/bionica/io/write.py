@@ -15,7 +15,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from .files import OutputError, complete_files
+from ..errors import OutputError
+from .files import complete_files
 from .images import IMAGES, TIFF
 from .reader import Array, import_optional
 from .text import TEXT
@@ -84,7 +85,7 @@ def _save_images(paths: Sequence[Path], rows: Array, shape: tuple[int, ...]) -> 
 
 
 def check_format(path: Path, option: str = "-o", *, images: bool = False) -> None:
-    """Raise if the suffix of this name is no format to write; `images` says that the mixtures are images."""
+    """Raise if the suffix of this name is not a format that can be written; `images` says that the mixtures are images."""
     known = (*WRITTEN, *(IMAGES if images else ()))
     if path.suffix.lower() not in known:
         what = ", but the input is not an image" if path.suffix.lower() in IMAGES else ""

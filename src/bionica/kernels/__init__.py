@@ -1,1 +1,1 @@
-"""How rules are run: the loop, blocks of wide inputs, CUDA."""
+"""How rules are run: the loop, CUDA."""

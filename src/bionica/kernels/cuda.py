@@ -26,7 +26,7 @@ from .._compat import numba_cuda
 from .guards import EVERY
 from .loop import bound, digest, largest_output
 from .masked import Masked, Pivoted
-from .rule import Rule, cold, leaves, rule_of, to_arrays
+from .rule import COMPILED, Rule, cold, leaves, rule_of, to_arrays
 from .settling import Exact
 
 #: Numbers of neurons with which the loops of a network are unrolled by force. Loops over fewer are unrolled anyway. More neurons
@@ -51,7 +51,6 @@ class Batch(NamedTuple):
     rates: np.ndarray  # (n_schedules, T, r)
     schedule: np.ndarray  # which learning rates each network has
     times: np.ndarray  # numbers of samples after which the sums are noted, in order; the last is T
-    silent: int = 0  # samples at the beginning, from which the networks were started: their outputs count as zero
 
 
 class Results(NamedTuple):
@@ -75,7 +74,7 @@ def prepare(batch: Batch) -> Callable[[], Results]:
     numbers = np.array(
         [_numbers(_on_card(s, p)) for s, p in zip(batch.states, batch.params, strict=True)], dtype
     ).T.reshape(-1, n)
-    X, S, data, *shared = [cuda.to_device(np.ascontiguousarray(a)) for a in batch[2:-1]]
+    X, S, data, *shared = [cuda.to_device(np.ascontiguousarray(a)) for a in batch[2:]]
     on_card = [cuda.to_device(np.ascontiguousarray(a)) for a in (numbers, *arrays)]
     limit = dtype.type(largest_output(dtype))
 
@@ -84,7 +83,7 @@ def prepare(batch: Batch) -> Callable[[], Results]:
         there = [cuda.to_device(a) for a in results]
         cuda.synchronize()
         started = time.perf_counter()
-        kernel[grid, min(THREADS, n)](X, S, data, *shared, batch.silent, *there, limit, *on_card)
+        kernel[grid, min(THREADS, n)](X, S, data, *shared, *there, limit, *on_card)
         cuda.synchronize()
         seconds = time.perf_counter() - started
         sums, done, repairs = (a.copy_to_host() for a in there)
@@ -107,10 +106,10 @@ def _compile(batch: Batch) -> None:
     prepare(batch)
 
 
-def kind(value: Any) -> Any:
+def kernel_signature(value: Any) -> Any:
     """Return what a kernel depends on, of nested named tuples: networks of the same kind, and parameters, can go together."""
     if isinstance(value, tuple):
-        return type(value), *map(kind, value)
+        return type(value), *map(kernel_signature, value)
     if isinstance(value, np.ndarray):
         return value.shape, value.dtype
     return value if isinstance(value, bool) else type(value)
@@ -133,7 +132,7 @@ def _numbers(value):
 # ------------------------------------------------------------------------------------------ the kernel
 
 
-def careful(state, work, params, X, t, rates, Y, limit, settled, due):
+def slow_path(state, work, params, X, t, rates, Y, limit, settled, due):
     """What is rare, for a network that is in memory: `step`, if the sample has not settled, and guards if `due` is 0."""
     if not settled and not step(state, work, params, X, t, rates, Y, limit):  # noqa: F821  (of the rule)
         return False
@@ -143,7 +142,7 @@ def careful(state, work, params, X, t, rates, Y, limit, settled, due):
 
 
 _TEXT = """
-def {name}(X, S, data, rates, schedule, times, silent, sums, done, repairs, limit, numbers, {arguments}):
+def {name}(X, S, data, rates, schedule, times, sums, done, repairs, limit, numbers, {arguments}):
     T = X.shape[1]
     Y = cuda.local.array(({stride}, {d}), np.{dtype})
     part = cuda.local.array(({d}, {d}), np.{dtype})
@@ -171,16 +170,13 @@ def {name}(X, S, data, rates, schedule, times, silent, sums, done, repairs, limi
                 due -= 1
                 if not settled or due == 0:
                     {to_local}
-                    alive = careful(local, local_work, pivoted, mixtures, row, etas, Y, limit, settled, due)
+                    alive = slow_path(local, local_work, pivoted, mixtures, row, etas, Y, limit, settled, due)
                     {from_local}
                     if due == 0:
                         due = {every}
                     if not alive:
                         done[n] = t + np.int64(row)
                         break
-            for p in range(min(rows, silent - t)):
-                for j in range({d}):
-                    Y[p, j] = 0
             sources = S[data[n], t:]
             for i in range(S.shape[2]):
                 for j in range({d}):
@@ -273,8 +269,8 @@ def _source(state: Any, params: Any, dtype: Any) -> tuple[str, tuple[tuple[str, 
 @functools.cache
 def _compiled(rule: Rule, text: str, classes: tuple[tuple[str, Any], ...]) -> Any:
     scope = bound(rule)
-    rare = cold(types.FunctionType(careful.__code__, {**globals(), **scope}))
-    names = {"np": np, "step": scope["step"], "careful": rare, **dict(classes)}
-    content = digest(careful, rule.settle, rule.learn, rule.inspect, text=text)
+    rare = cold(types.FunctionType(slow_path.__code__, {**globals(), **scope}))
+    names = {"np": np, "step": scope["step"], "slow_path": rare, **dict(classes)}
+    content = digest(slow_path, *(getattr(rule, each) for each in COMPILED), text=text)
     function = text.split("(", 1)[0].split()[-1]
     return numba_cuda.compile_kernel(text, function, names, f"kernel_{rule.name}_{content}")

@@ -12,15 +12,14 @@ Appendix C of the paper:
                I - 2 eta (x - x_bar)(x - x_bar)', in Nonnegative PCA W by I - eta y y'; past 1/|x - x_bar|^2 and
                2/|y|^2 these overshoot and the weights grow without bound. The guard caps eta at half of that. Published
                settings run without it.
-    restart    natural networks with a horizon restart where the mixing changes abruptly (see `running_whitening`)
 
-In natural networks `silent`, `rate` and `restart` do what `natural` says, and the others nothing.
-
-Counted with them: samples whose dynamics were `regularised` or did not settle (`unsettled`).
+Counted with them: samples of less weight behind a running whitening (`rate`), which also starts again after an abrupt change
+(`restart`), and samples whose dynamics were `regularised` or did not settle (`unsettled`).
 """
 
 import math
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 from .plasticity import dot_rows
 from .rule import RATE, ROW, SILENT, SPECTRUM, cold, hot
@@ -38,7 +37,15 @@ class Guards(NamedTuple):
     row: bool = False
     spectrum: bool = False
     rate: bool = False
-    restart: bool = False
+
+
+def chosen_guards(network: Any, own: tuple[str, ...]) -> Guards:
+    """The guards that the parameter `guards` of a network switches on, of its `own`."""
+    given = network.guards
+    chosen = set(given if isinstance(given, Iterable) else own if given else ())
+    if unknown := chosen - set(own):
+        raise ValueError(f"guards={given!r} names {sorted(map(str, unknown))}; {type(network).__name__} has {own}")
+    return Guards(*(name in chosen for name in Guards._fields))
 
 
 @hot

@@ -22,19 +22,18 @@ from typing import Any, cast
 import numba
 import numpy as np
 
+from .._compat.blas import one_blas_thread
 from .._compat.numba import COMPILING, compile_entry
-from . import blocks
 from .guards import EVERY
-from .rule import Rule, hot, in_buffers, n_inputs, precision, rule_of
-
-__all__ = ["Diverged", "Runner", "digest", "gain", "largest_output", "run", "scaled"]
+from .plasticity import averaging_weight
+from .rule import COMPILED, Rule, hot, n_inputs, precision, rule_of
 
 _LOG = logging.getLogger("bionica")
 #: A compilation that takes longer than this is announced.
 _PATIENCE = 2.0
 
 _ENTRIES: dict[Any, Any] = {}
-_NO_RATES = np.empty((0, 1))
+NO_RATES = np.empty((0, 1))
 
 
 class Diverged(ArithmeticError):
@@ -61,15 +60,21 @@ def step(state, work, params, X, t, rates, Y, limit):
         for i in range(y.shape[0]):
             Y[t, i] = y[i]
     if rates.shape[0] > 0:
-        learn(state, work, params, X, t, rates)  # noqa: F821
+        state.t[0] += 1
+        eta = learn(state, work, params, X, t, rates)  # noqa: F821
+        track(state, work, params, eta)  # noqa: F821
+        if params.average > 0:
+            average(state, averaging_weight(min(state.t[0], params.average)))  # noqa: F821
+        if params.guards.silent:
+            flip(state, work)  # noqa: F821
     return True
 
 
 def loop(state, work, params, X, start, rates, Y, limit):
     """Take the rows of X from `start` on through a network.
 
-    Returns the first row that was not taken: that before which the rule is to be attended to, or ~t if the output of row t is
-    beyond `limit`.
+    Returns the first row that was not taken: the one before which maintenance is due, or ~t if the output of row t is beyond
+    `limit`.
     """
     for t in range(start, X.shape[0]):
         if rates.shape[0] > 0 and is_due(state, params):  # noqa: F821
@@ -87,7 +92,7 @@ _jitable = functools.cache(hot)
 @functools.cache
 def bound(rule: Rule) -> dict[str, Any]:
     """The functions above for a rule: copies whose globals hold the functions of the rule."""
-    scope = {name: _jitable(getattr(rule, name)) for name in ("settle", "learn", "inspect", "is_due")}
+    scope = {name: _jitable(getattr(rule, name)) for name in COMPILED}
     for function in (step, loop):
         own = types.FunctionType(function.__code__, {**globals(), **scope}, function.__name__)
         scope[function.__name__] = hot(own) if function is step else own
@@ -103,42 +108,31 @@ def largest_output(dtype: Any) -> float:
     return float(np.sqrt(np.finfo(dtype).max)) / 16
 
 
-def run(state: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarray, rows: Any = None) -> None:
+def run(state: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarray) -> None:
     """Stream the rows of X through the network, which learns in place if `rates` has rows.
 
     X (n, k) has the state's dtype, rates (n, r), or (0, r) for frozen weights, are float64, and Y (n, d) is for the outputs, or
-    (0, d) if they are not needed. `rows` is `take_rows` with a compiled loop and scratch arrays, for arrays that were checked.
+    (0, d) if they are not needed.
 
     Raises `Diverged` at the first sample whose output leaves the range of its dtype; do not use the state and Y any more then.
     """
-    rule = rule_of(state)
-    if rows is None:
-        dtype = precision(state)
-        for name, array, expected in (("X", X, dtype), ("rates", rates, np.dtype(np.float64)), ("Y", Y, dtype)):
-            if array.ndim != 2 or array.dtype != expected:
-                raise ValueError(f"{name} has {array.ndim} axes of {array.dtype}; this network needs 2 of {expected}")
-        n, k, d = len(X), n_inputs(state), state.fired.size
-        if X.shape[1] != k or len(rates) not in (0, n) or len(Y) not in (0, n) or Y.shape[1] != d:
-            raise ValueError(
-                f"X, rates and Y have the shapes {X.shape}, {rates.shape} and {Y.shape}; this network needs ({n}, {k}), "
-                f"({n} or 0, number of rates) and ({n} or 0, {d})"
-            )
-        if not Y.flags.c_contiguous:
-            raise ValueError("Y is written in place: allocate it in C order, for example with np.empty")
-        rates = np.ascontiguousarray(rates)
-    if getattr(params, "scaled", False):
-        X = scaled(state, params, X, learning=len(rates) > 0)
-    if blocks.suits(rule, state, *X.shape):
-        done = blocks.run(rule, state, params, X, rates, Y, _run_rows)
-    else:
-        X = X if X.flags.carray else np.require(X, None, ["C", "W", "A"])
-        done = (rows or _run_rows)(state, params, X, rates, Y)
+    dtype = precision(state)
+    for name, array, expected in (("X", X, dtype), ("rates", rates, np.dtype(np.float64)), ("Y", Y, dtype)):
+        if array.ndim != 2 or array.dtype != expected:
+            raise ValueError(f"{name} has {array.ndim} axes of {array.dtype}; this network needs 2 of {expected}")
+    n, k, d = len(X), n_inputs(state), state.fired.size
+    if X.shape[1] != k or len(rates) not in (0, n) or len(Y) not in (0, n) or Y.shape[1] != d:
+        raise ValueError(
+            f"X, rates and Y have the shapes {X.shape}, {rates.shape} and {Y.shape}; this network needs ({n}, {k}), "
+            f"({n} or 0, number of rates) and ({n} or 0, {d})"
+        )
+    if not Y.flags.c_contiguous:
+        raise ValueError("Y is written in place: allocate it in C order, for example with np.empty")
+    rates = np.ascontiguousarray(rates)
+    X = X if X.flags.carray else np.require(X, None, ["C", "W", "A"])
+    done = prepare(state, params, X)(state, params, X, rates, Y)
     if done < len(X):
         raise Diverged(done)
-
-
-def _run_rows(state: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarray) -> int:
-    return prepare(state, params, X)(state, params, X, rates, Y)
 
 
 def prepare(state: Any, params: Any, X: np.ndarray) -> Callable[..., int]:
@@ -148,7 +142,7 @@ def prepare(state: Any, params: Any, X: np.ndarray) -> Callable[..., int]:
     entry = _ENTRIES.get(key)
     if entry is None:
         Y = np.empty((0, state.fired.size), X.dtype)
-        empty = (state, work, params, X[:0], 0, _NO_RATES, Y, largest_output(X.dtype))
+        empty = (state, work, params, X[:0], 0, NO_RATES, Y, largest_output(X.dtype))
         with COMPILING:  # of threads that meet a network first, one compiles and the others wait
             entry = _ENTRIES.get(key) or _compile(rule, params, X.dtype, empty)
             _ENTRIES[key] = entry
@@ -157,72 +151,14 @@ def prepare(state: Any, params: Any, X: np.ndarray) -> Callable[..., int]:
 
 def take_rows(entry: Any, work: Any, state: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarray) -> int:
     """Run the compiled loop; returns the number of rows before an output left the range of its dtype."""
-    n, done, limit, attend = len(X), 0, largest_output(X.dtype), cast("Any", rule_of(state).attend)
+    n, done, limit, maintain = len(X), 0, largest_output(X.dtype), cast("Any", rule_of(state).maintain)
     work.ws.events[:] = 0
     while 0 <= (done := entry(state, work, params, X, done, rates, Y, limit)) < n:
-        with np.errstate(all="ignore"):
-            attend(state, params)
+        with one_blas_thread(), np.errstate(all="ignore"):
+            maintain(state, params)
     if len(rates):
         state.repairs[:] += work.ws.events
     return int(done if done >= 0 else ~done)
-
-
-class Runner:
-    """A copy of a network that learns in place, in blocks of samples or one by one, with the bits of `run`.
-
-    The compiled loop takes about 1 us for a sample at d = 3. Copying the state, allocating scratch arrays and looking up the
-    compiled function take 50 us or more. A runner does that once; its state lies in few buffers, whose copies undo a call that
-    fails. X is an empty array of the network's dtype and width.
-
-    Attributes
-    ----------
-    state : State of a rule
-        Learns in place.
-    wide : bool
-        Whether many samples are taken through it in blocks.
-    rates : (int, ndarray of shape (n, r))
-        Room for learning rates, from this sample on.
-    readout : State of a rule or None
-        Room for the state whose weights `settle` uses. `learn` forgets it.
-    """
-
-    def __init__(self, state: Any, params: Any, X: np.ndarray) -> None:
-        self.state, self._buffers = in_buffers(state)
-        self._floats = [buffer for buffer in self._buffers if buffer.dtype.kind == "f"]
-        self._params, self._rows, self._lock = params, prepare(self.state, params, X), threading.Lock()
-        self.wide = blocks.suits(rule_of(state), state, blocks.SAMPLES, X.shape[1])
-        self.rates: tuple[int, np.ndarray] = (0, _NO_RATES)
-        self.readout: Any = None
-
-    def backup(self) -> list[np.ndarray]:
-        """A copy of the state, for `restore`."""
-        return [buffer.copy() for buffer in self._buffers]
-
-    def restore(self, backup: list[np.ndarray]) -> None:
-        """Return to the state of a backup."""
-        for buffer, saved in zip(self._buffers, backup, strict=True):
-            buffer[:] = saved
-
-    def learn(self, X: np.ndarray, rates: np.ndarray, Y: np.ndarray) -> None:
-        """Learn from the rows of X, finite, C-ordered and of the state's dtype; outputs go to Y, if it has rows.
-
-        Raises
-        ------
-        Diverged
-            If an output or the state overflowed: call `restore` then.
-        """
-        self.readout = None
-        run(self.state, self._params, X, rates, Y, self._rows)
-        if not all(np.isfinite(numbers).all() for numbers in self._floats):
-            raise Diverged(len(X) - 1)
-
-    def settle(self, X: np.ndarray, Y: np.ndarray) -> None:
-        """Write the outputs for the rows of X to Y, with the weights of `readout`. Threads may call it side by side."""
-        if len(X) > 1:
-            run(self.readout, self._params, X, _NO_RATES, Y)
-        else:
-            with self._lock:  # of the scratch arrays
-                run(self.readout, self._params, X, _NO_RATES, Y, self._rows)
 
 
 def announce(text: str) -> None:
@@ -235,7 +171,7 @@ def announce(text: str) -> None:
 
 def _compile(rule, params, dtype, arguments):
     function = bound(rule)["loop"]
-    content = digest(loop, rule.settle, rule.learn, rule.inspect, rule.is_due)
+    content = digest(loop, *(getattr(rule, each) for each in COMPILED))
     name = re.sub(r"\W", "_", f"loop_{rule.name}_{type(params.dynamics).__name__}_{dtype.name}_{content}")
     own = types.FunctionType(function.__code__, function.__globals__, name)
     own.__qualname__ = name
@@ -247,53 +183,6 @@ def _compile(rule, params, dtype, arguments):
         return compile_entry(own, arguments, cache=rule.State.__module__ != "__main__")
     finally:
         said.cancel()
-
-
-# ---------------------------------------------------------------------------------------------- scaled input
-#
-# `precondition="scale"`: every mixture over its running root mean square, a gain that an input neuron can set by itself.
-
-
-def gain(power: np.ndarray) -> np.ndarray:
-    """One over the root of the mean square; 1 for a mixture that has always been zero."""
-    with np.errstate(divide="ignore"):
-        return np.where(power > 0, 1 / np.sqrt(power), 1.0)
-
-
-def scale_rows(X, power, t, horizon, out):
-    """out <- X over the running root mean square of its columns, which follows; t samples came before. Rows before an overflow."""
-    for row in range(X.shape[0]):
-        n = t + row + 1
-        if horizon > 0 and n > horizon:
-            n = horizon
-        for j in range(X.shape[1]):
-            x = np.float64(X[row, j])
-            power[j] += (x * x - power[j]) / n
-            if not power[j] < np.inf:
-                return row
-            out[row, j] = x / np.sqrt(power[j]) if power[j] > 0 else x
-    return X.shape[0]
-
-
-def scaled(state: Any, params: Any, X: np.ndarray, learning: bool) -> np.ndarray:
-    """Return the mixtures as the network sees them; if it learns, `state.x_power` follows, sample by sample.
-
-    Rows after an overflow are infinite, which the loop reports.
-    """
-    if not learning:
-        with np.errstate(all="ignore"):  # the loop reports what overflows
-            return np.ascontiguousarray((X * gain(state.x_power)).astype(X.dtype))
-    out = np.full(X.shape, np.inf, X.dtype)
-    X = np.require(X, X.dtype, ["C", "W", "A"])
-    _scaling(X.dtype)(X, state.x_power, int(state.t[0]), int(params.horizon), out)
-    return out
-
-
-@functools.cache
-def _scaling(dtype: Any) -> Any:
-    """Return `scale_rows`, compiled."""
-    empty = np.empty((0, 1), dtype)
-    return compile_entry(scale_rows, (empty, np.empty(1), 0, 0, empty), cache=True)
 
 
 # ---------------------------------------------------------------------------------------------- fingerprint

@@ -5,8 +5,11 @@ Loops index X[t, j] in place: at d = 3 slicing X[t] costs more than the whole st
 
 from .rule import cold, hot, ordered
 
-#: gamma of the averaged weights.
-AVERAGING = 5.0
+#: gamma of the averaged weights. Against 5 (medians of 6 seeds): ConeNetwork gains up to 0.3 dB; errors of StreamingNICA change by
+#: -2 to +3 %, of Algorithm 2 by -39 to +12 %, of Algorithm 1 by -27 to +27 % (5,000 to 20,000 samples) and -14 to 0 % (100,000).
+AVERAGING = 10.0
+#: Averages reach back over all samples.
+FOREVER = 2**62
 
 
 @hot
@@ -115,17 +118,26 @@ def subtract(v, mean, out):
 
 
 @hot
-def hebb_input(W, eta, post, post_bar, X, t, x_bar):
-    """W <- W + eta ((post - post_bar)(x_t - x_bar)' - W)."""
+def distance(X, t, x_bar):
+    """|x_t - x_bar|^2."""
+    s = x_bar.dtype.type(0)
+    for j in range(x_bar.shape[0]):
+        s += (X[t, j] - x_bar[j]) * (X[t, j] - x_bar[j])
+    return s
+
+
+@hot
+def hebb_input(W, eta, post, X, t, x_bar):
+    """W <- W + eta (post (x_t - x_bar)' - W)."""
     eta = W.dtype.type(eta)
     for i in range(W.shape[0]):
-        a = eta * (post[i] - post_bar[i])
+        a = eta * post[i]
         for j in range(W.shape[1]):
             W[i, j] += a * (X[t, j] - x_bar[j]) - eta * W[i, j]
 
 
 @hot
-def hebb_uncentred(W, eta, post, pre):
+def hebb(W, eta, post, pre):
     """W <- W + eta (post pre' - W), with the same bits as the transpose of W has with post and pre exchanged."""
     eta = W.dtype.type(eta)
     for i in range(W.shape[0]):
@@ -135,18 +147,7 @@ def hebb_uncentred(W, eta, post, pre):
 
 
 @hot
-def product_and_hebb(W, eta, post, pre, out):
-    """out <- W pre, then W <- W + eta (post pre' - W); row by row, so that each row is read once."""
-    eta = W.dtype.type(eta)
-    for i in range(W.shape[0]):
-        out[i] = dot(W, i, pre)
-        a = post[i]
-        for j in range(W.shape[1]):
-            W[i, j] += eta * (a * pre[j] - W[i, j])
-
-
-@hot
-def average(mean, W, weight):
+def follow_matrix(mean, W, weight):
     """mean <- mean + weight (W - mean)."""
     weight = mean.dtype.type(weight)
     for i in range(W.shape[0]):
@@ -155,8 +156,6 @@ def average(mean, W, weight):
 
 
 @hot
-def averaging_weight(n, gamma, horizon):
-    """c of the averaged weights, mean <- mean + c (W - mean): (gamma + 1)/(n + gamma), n at most the horizon (0: none)."""
-    if horizon > 0 and n > horizon:
-        n = horizon
-    return (gamma + 1.0) / (n + gamma)
+def averaging_weight(n):
+    """c of the averaged weights, mean <- mean + c (W - mean), after n samples: (gamma + 1)/(n + gamma) with gamma = 10."""
+    return (AVERAGING + 1.0) / (n + AVERAGING)

@@ -1,32 +1,37 @@
 """What a learning rule is, and the registry of all rules.
 
 A rule file defines `State` (a NamedTuple of arrays that ends with those of `bookkeeping`), `Params` (a NamedTuple of plain numbers
-with at least `dynamics` and `guards`) and the functions
+with at least `dynamics`, `guards` and `average`) and the functions
 
     workspace(state) -> work                 scratch arrays, a NamedTuple with at least `y` and `ws`, made for each call
     settle(state, work, params, X, t)        work.y <- the output for the mixture X[t]; changes `work` only
-    learn(state, work, params, X, t, rates)  the synaptic updates for that mixture, and state.t[0] += 1; changes `state`
-    inspect(state, work, params)             the guards of every 100 samples, after the updates; changes `state`
+    learn(state, work, params, X, t, rates)  the equations of the synaptic updates for that mixture; changes `state`, and returns
+    the
+                                             learning rate that it used
     unmixing(state) -> matrix                what the network does to a mixture while every output fires
 
 and declares them, once, with ``RULE = register(Rule(...))``. Everything that runs, saves, sweeps or draws networks reads that
-record: the loop, blocks of wide inputs, CUDA, model files, the command line and the tests. `workspace` and `unmixing` run in
-Python, the others are compiled: they have no annotations, allocate nothing, and call functions that are `hot` or `cold` (see
-below). What a rule does rarely it may do in NumPy, with two more functions:
+record: the loop, CUDA, model files, the command line and the tests. The loop (`loop.step`) does around `learn` what is
+not an equation: it counts samples (`state.t`), and calls what else a rule has,
 
-    is_due(state, params) -> bool            compiled, asked before every sample that is learned from
-    attend(state, params)                    called in Python where it is True, and makes it False; changes `state`
+    track(state, work, params, eta)          after `learn`: what follows from the weights, such as an inverse; changes `state`
+    average(state, weight)                   then, where `params.average` asks for it: moves every W_mean towards W
+    flip(state, work)                        then, the guard `silent`
+    inspect(state, work, params)             every 100 samples: guards, and inverses computed afresh; changes `state`
+    is_due(state, params) -> bool            asked before every sample that is learned from
+    maintain(state, params)                  called in Python where it is True, and makes it False; changes `state`
 
-A GPU cannot call Python: networks of such rules run on the CPU.
+`workspace`, `unmixing` and `maintain` run in Python, the others are compiled: they have no annotations, allocate nothing, and call
+functions that are `hot` or `cold` (see below). A GPU cannot call Python: networks of rules with `maintain` run on the CPU.
 
 Update last the matrices that `settle` reads first, so that they are still in cache.
 """
 
 import functools
 import inspect as introspection
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 from numba.extending import overload, register_jitable
@@ -49,9 +54,21 @@ def nothing(state, work, params):
     """A rule without guards."""
 
 
+def track_nothing(state, work, params, eta):
+    """A rule that keeps nothing beside its weights."""
+
+
+def ignore(state, other):
+    """A rule without averaged weights, or without the guard `silent`."""
+
+
 def never(state, params):
-    """A rule that needs no attention."""
+    """A rule without periodic maintenance."""
     return False
+
+
+#: The functions of a rule that are compiled into the loop.
+COMPILED = ("settle", "learn", "track", "average", "flip", "inspect", "is_due")
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,29 +84,18 @@ class Rule:
         The shape of every array of a State: "dk" is (d, k), "2:count" two counts. The letters k (mixtures), d (outputs) and any
         other stand for lengths; without a dtype the array has the precision of the network. Arrays of a part are 'part.name'.
         Those of `bookkeeping` need not be listed.
-    workspace, settle, learn, unmixing, inspect, is_due, attend : callables
+    workspace, settle, learn, unmixing, track, average, flip, inspect, is_due, maintain : callables
         See the module.
     parts : mapping of str to NamedTuple class, optional
         The fields of State that are NamedTuples themselves.
-    averages : mapping of str to str, optional
-        Weights, and the fields that hold their averages.
     products : mapping of str to (str, str), optional
         Fields that are the product of two others.
     inverses : mapping of str to str, optional
-        Fields that are the inverse of a symmetric matrix. If there is no `attend`, only the exact solver reads them.
+        Fields that are the inverse of a symmetric matrix. Only the exact solver reads them.
     symmetric : tuple of str, optional
         Other matrices that are symmetric.
-    input_weights : str, optional
-        The field of weights that learn from the mixtures themselves, for blocks of wide inputs. Only for rules that see the
-        mixtures through inner products with these weights and with `input_mean` alone, and that change each row of the weights
-        by a multiple of itself and multiples of x and x_bar. A rule whose update mixes rows (W'y in Oja's rule) must omit it:
-        blocks would be wrong without a warning.
-    input_mean : str, optional
-        The field with the running mean of the mixtures.
-    projection : str, optional
-        The field of a matrix that does not learn and is all that the rule applies to the mixtures.
-    inspects_input : bool, optional
-        Whether `inspect` reads the weights from the mixtures.
+    has_changed : callable, optional
+        Whether the mixing changed while the network learned, from the state.
     """
 
     name: str
@@ -101,28 +107,16 @@ class Rule:
     learn: Callable[..., None]
     unmixing: Callable[[Any], np.ndarray]
     inspect: Callable[..., None] = nothing
+    track: Callable[..., None] = track_nothing
+    average: Callable[..., None] = ignore
+    flip: Callable[..., None] = ignore
     is_due: Callable[..., bool] = never
-    attend: Callable[..., Any] | None = None
+    maintain: Callable[..., Any] | None = None
     parts: Mapping[str, Any] = field(default_factory=dict)
-    averages: Mapping[str, str] = field(default_factory=dict)
     products: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     inverses: Mapping[str, str] = field(default_factory=dict)
     symmetric: tuple[str, ...] = ()
-    input_weights: str = ""
-    input_mean: str = "x_bar"
-    projection: str = ""
-    inspects_input: bool = False
-
-    def averaged(self, state: Any) -> Any:
-        """Return the network that reads out with its averaged weights; shares memory with `state`."""
-        means = {
-            W: getattr(state, mean).astype(getattr(state, W).dtype, copy=False) for W, mean in self.averages.items()
-        }
-        state = state._replace(**means)
-        state = state._replace(
-            **{name: getattr(state, a) @ getattr(state, b) for name, (a, b) in self.products.items()}
-        )
-        return state._replace(**{name: inverse(getattr(state, M)) for name, M in self.inverses.items()})
+    has_changed: Callable[[Any], bool] = lambda state: False
 
 
 #: Every rule by its State.
@@ -133,8 +127,7 @@ RULES: dict[str, Rule] = {}
 
 def register(rule: Rule) -> Rule:
     """Make a rule known, and return it; ValueError if its record does not describe its State."""
-    part_fields = {f"{part}.{name}" for part, cls in rule.parts.items() for name in cls._fields}
-    fields = {*rule.State._fields, *part_fields} - {*rule.parts, *BOOKKEEPING}
+    fields = {name for name, _ in leaf_types(rule.State, rule.parts)} - {*BOOKKEEPING}
     if fields != {*rule.shapes} - {*BOOKKEEPING}:
         different = sorted(fields ^ ({*rule.shapes} - {*BOOKKEEPING}))
         raise ValueError(f"rule {rule.name!r}: shapes and the fields of State differ in {different}")
@@ -144,9 +137,7 @@ def register(rule: Rule) -> Rule:
         )
     if missing := {*BOOKKEEPING} - {*rule.State._fields}:
         raise ValueError(f"rule {rule.name!r}: State lacks {sorted(missing)}, which `bookkeeping` returns")
-    named = [rule.input_weights, rule.input_mean] if rule.input_weights else []
-    named += [rule.projection] if rule.projection else []
-    named += [*rule.averages, *rule.averages.values(), *rule.products, *rule.inverses, *rule.symmetric]
+    named = [*rule.products, *rule.inverses, *rule.symmetric]
     if unknown := {*named} - fields:
         raise ValueError(f"rule {rule.name!r}: State has no field {sorted(unknown)}, which the record names")
     if _BY_STATE.setdefault(rule.State, rule) is not rule:
@@ -158,12 +149,26 @@ def register(rule: Rule) -> Rule:
     return rule
 
 
+def leaf_types(make: Any, parts: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Dotted names and types of all arrays and numbers in a class of named tuples; `parts` are fields without a type hint."""
+    for name, hint in {**get_type_hints(make), **parts}.items():
+        yield from leaf_types(hint, {}, f"{prefix}{name}.") if hasattr(hint, "_fields") else [(prefix + name, hint)]
+
+
 def rule_of(state: Any) -> Rule:
     """Return the rule that a state belongs to."""
     try:
         return _BY_STATE[type(state)]
     except KeyError:
         raise TypeError(f"no rule is registered for {type(state)}: declare it with register(Rule(...))") from None
+
+
+def averaged(state: Any) -> Any:
+    """Return the network that reads out with its averaged weights; shares memory with `state`."""
+    rule, names = rule_of(state), [name for name in state._fields if f"{name}_mean" in state._fields]
+    state = state._replace(**{W: getattr(state, f"{W}_mean").astype(getattr(state, W).dtype) for W in names})
+    state = state._replace(**{name: getattr(state, a) @ getattr(state, b) for name, (a, b) in rule.products.items()})
+    return state._replace(**{name: inverse(getattr(state, M)) for name, M in rule.inverses.items()})
 
 
 def bookkeeping(d: int, rng: np.random.RandomState) -> dict[str, np.ndarray]:
@@ -305,6 +310,12 @@ def pseudoinverse(A: np.ndarray) -> np.ndarray:
         A = finite(A)
         size = 2.0 ** np.round(np.log2(max(float(np.abs(A).max()), np.finfo(np.float64).tiny)))
         return finite((np.linalg.pinv(A / A.dtype.type(size)) / size).astype(A.dtype))
+
+
+def orthonormal_rows(rng: np.random.RandomState, d: int, k: int) -> np.ndarray:
+    """Draw a d x k matrix (d <= k) with orthonormal rows, uniformly."""
+    Q, R = np.linalg.qr(rng.standard_normal((k, d)))
+    return np.ascontiguousarray((Q * np.sign(np.diag(R))).T)
 
 
 def finite(A: np.ndarray) -> np.ndarray:

@@ -32,7 +32,7 @@ times more at each try, times the mean of M's diagonal. Each such sample is coun
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -64,7 +64,7 @@ def follow_lateral(dynamics, H, rate, z, ws):
 
 @generic
 def follow_interneurons(dynamics, M, H, eta, p, dy, dn, ws):
-    """M and H after W_yn <- W_yn + eta (dn dy' - W_yn) and W_ny = W_yn', where p = W_ny dn of the weights before; p changes."""
+    """M and H after W_yn <- W_yn + eta (dn dy' - W_yn) and W_ny = W_yn', where p = W_ny dn of the new weights; p changes."""
 
 
 class Scratch(NamedTuple):
@@ -326,12 +326,19 @@ def _settle_interneurons_exact(dynamics, W_yn, W_ny, M, H, c, y, n, ws, rectifie
     apply(W_yn, y, n)
 
 
+def dynamics_of(name: str, gamma: float | None, tol: float, steps: int, eps: float) -> Any:
+    """The first argument of `settle_lateral`, from the parameters of a network; `eps` is the rounding unit of its numbers."""
+    return (
+        Exact(eps) if name == "exact" else ProjectedGradient(float(gamma or 0.0), max(float(tol), 64 * eps), int(steps))
+    )
+
+
 # ---------------------------------------------------------------------------------------------- the inverse follows
 
 
 @cold
-def forget(H):
-    """H <- 0: `pivot` does the work until H is recomputed."""
+def invalidate(H):
+    """Mark the inverse as stale, H <- 0: neurons settle by pivoting until it is recomputed."""
     for i in range(H.shape[0]):
         for j in range(H.shape[1]):
             H[i, j] = 0
@@ -347,7 +354,7 @@ def invert(M, H):
     for p in range(d):
         pivot = H[p, p]
         if not abs(pivot) > 1e-14 * abs(M[p, p]):
-            forget(H)
+            invalidate(H)
             return
         pivot = 1 / pivot
         H[p, p] = 1
@@ -382,7 +389,7 @@ def follow_outer(dynamics, H, rate, z, ws):
         g[i] = dot(H, i, z)
         q += g[i] * z[i]
     if not (rate < 1 and q >= 0):
-        forget(H)
+        invalidate(H)
         return
     grow = one / (one - rate)
     f = math.sqrt(rate * grow / (one - rate + rate * q))
@@ -410,7 +417,7 @@ def follow_symmetric(H, s, b, a, ws):
         ba += Ha[i] * b[i]
         aa += Ha[i] * a[i]
     if not (s > 0 and ba * ba > bb * aa):
-        forget(H)
+        invalidate(H)
         return
     grow = one / s
     if aa > 1e-12:
@@ -443,13 +450,13 @@ def _follow_product_only(dynamics, M, H, eta, p, dy, dn, ws):
 
 @hot
 def follow_product(M, eta, p, dy, dn):
-    """M <- s M + eta (1 - eta) (p dy' + dy p') + eta^2 |dn|^2 dy dy', as s M + p dy' + dy p' with p after the call; returns s."""
+    """M <- s M + eta (p dy' + dy p') - eta^2 |dn|^2 dy dy', as s M + p dy' + dy p' with p after the call; returns s."""
     d = dy.shape[0]
     eta = M.dtype.type(eta)
     rest = M.dtype.type(1) - eta
     half = eta * eta * dot_vectors(dn, dn) * M.dtype.type(0.5)
     for i in range(d):
-        p[i] = eta * rest * p[i] + half * dy[i]
+        p[i] = eta * p[i] - half * dy[i]
     s = rest * rest
     for i in range(d):
         a = p[i]

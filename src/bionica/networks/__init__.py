@@ -1,4 +1,4 @@
-"""The learning rules and what they share; NumPy and Numba only.
+"""One network, one file: its equations, its learning rule, its estimator.
 
 Where each equation of the paper is. Numbers as counted in its LaTeX source; files relative to the package.
 
@@ -7,7 +7,7 @@ Where each equation of the paper is. Numbers as counted in its LaTeX source; fil
     3       Algorithm 1's objective             offline/objectives.py: whitening_objective, with Y >= 0
     4       Algorithm 2's objective             offline/objectives.py: combined_nsm_objective
     5       L_1, its min-max problem            offline/objectives.py: interneuron_objective
-    6       settling of Algorithm 1, offline    offline/descent_ascent.py: settle, with its fixed point
+    6       settling of Algorithm 1, offline    offline/descent_ascent.py: write_outputs, with its fixed point
     7, 8    W_xy, W_yn, offline                 offline/descent_ascent.py: offline_interneuron
             W_xy, W_ny, W_yn, online            networks/interneuron.py: learn
     9       settling of Algorithm 1, online     networks/interneuron.py: settle; kernels/settling.py: iterate
@@ -16,17 +16,8 @@ Where each equation of the paper is. Numbers as counted in its LaTeX source; fil
     13, 14  W_xz, W_zz, offline                 offline/descent_ascent.py: offline_two_compartment
             W_xz, W_zz, online                  networks/two_compartment.py: learn
     15      settling of Algorithm 2, online     networks/two_compartment.py: settle; kernels/settling.py: iterate
-    22      eta_t                               kernels/schedules.py: learning_rates
+    22      eta_t                               kernels/schedules.py: Schedule
 
 By default activities are computed exactly (kernels/settling.py: settle_exactly). The iterations of eqs. 6, 9 and 15 run with
 ``dynamics="gradient"``.
 """
-
-from . import (  # noqa: F401  (they register their rules)
-    cone_network,
-    interneuron,
-    natural,
-    nonnegative_pca,
-    two_compartment,
-    two_layer_nsm,
-)

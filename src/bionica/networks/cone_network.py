@@ -14,10 +14,11 @@ and with w = 1/max(1, mean |v|), the divisive normalisation of the layer, for i 
     W_xz,i <- W_xz,i (1 + h), or W_xz,i / (1 - h) if h < 0          homeostasis: |v_i| has mean 1; h = b_i w mean|v| (1 - |v_i|) (4)
     a_i = eta / (kappa_i d)           b_i = eta / (kappa_i^3/4 d)                                                                (5)
 
-Each synapse uses what its two neurons have; w and z_bar (below) are sums over the layer. P = I/<x'x/d> is the strictly local rule
-(`LocalState`, three times b_i). Natural steps (`State`, the default) take v = K F x (`running_whitening`) for x and
-P = <v v'>^-1 = I - v_bar v_bar'/(1 + |v_bar|^2): they work whatever the mixing matrix (not local). Cones are not tied to
-the whitening, so that W_xz K stays as it is when K moves, but in the first samples after a restart.
+Each synapse uses what its two neurons have; w and z_bar (below) are sums over the layer. x is the input of the layer, and
+P = <x x'>^-1. The layer stands behind a whitening (`kernels.running_whitening`): the running one, x = K F x_t and
+P = I - x_bar x_bar'/(1 + |x_bar|^2), or a fixed one, P = I; neither is local. Without a whitening P = 3 I/<x'x/d>, the strictly
+local rule, which fails for most ill-conditioned mixing matrices. Cones are not tied to the whitening, so that W_xz K stays as it is
+when K moves, but in the first samples after a restart.
 
 **Why.** For outputs y = V x of mean 1 the objective log|det V| - sum_i log<y_i> - sum_i kappa_i <[-y_i]_+^2>/2 has the relative
 gradient G_ij = kappa_i <n_i y_j> - <y_j>, i != j (V <- (I + e G) V ascends). W - I is a leaky average of -G by (2), and (3) moves
@@ -43,23 +44,58 @@ move by its own width in that time.
 """
 
 import math
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from sklearn.utils import check_random_state
 
-from ..kernels.orthant_rotation import white_input
-from ..kernels.plasticity import apply, average, averaging_weight, dot, dot_rows, dot_vectors, project
-from ..kernels.rule import RATE, SILENT, UNSETTLED, Rule, bookkeeping, hot, register, shapes, solve_lateral
-from ..kernels.running_whitening import SHAPES, Whitening, is_due, is_in_block, is_usable, start, tend, weigh, whiten
-from ..kernels.settling import scratch, settle_lateral
-from .natural import AVERAGING, whitening_matrix
+from .._compat.sklearn import POSITIVE, WINDOW, Options, StrOptions
+from ..estimator import DYNAMICS, RATES, TRAINING, OnlineEstimator, offline_only_in_fit
+from ..kernels.guards import Guards
+from ..kernels.learner import Buffered, NetworkLearner
+from ..kernels.plasticity import FOREVER, apply, dot, dot_vectors, follow_matrix
+from ..kernels.rule import (
+    SILENT,
+    UNSETTLED,
+    Rule,
+    averaged,
+    bookkeeping,
+    hot,
+    orthonormal_rows,
+    register,
+    shapes,
+    solve_lateral,
+)
+from ..kernels.running_whitening import (
+    FRONTS,
+    Fixed,
+    FrontWork,
+    Raw,
+    Running,
+    adapt,
+    enter,
+    first_block,
+    front_work,
+    is_due,
+    maintain,
+    note_negative,
+    presynaptic,
+    start,
+    through_front,
+    weigh_input,
+)
+from ..kernels.schedules import Rate, Schedule
+from ..kernels.settling import dynamics_of, scratch, settle_lateral
+from ..offline.rotation import rotate
+from ..offline.whitening import padded_whitening
+from ..samples import Array, given_weights
+from ..trust.outliers import inliers_of
 
 #: Eqs. 6 and 7: how fast kappa moves, the memory in samples below zero, the r_i at which it stops.
 HARDENING, MEMORY, SHAPE = 1.25, 0.04, 0.6
 #: Largest s and |v_i| in units of their usual size.
 BOUND = 5.0
-#: b_i of the local rule over that of natural steps.
-LOCAL = 3.0
 
 
 class Sweeps(NamedTuple):
@@ -86,7 +122,7 @@ def _settle_by_sweeps(dynamics, M, H, c, z, ws, rectified):
     ws.events[UNSETTLED] += 1
 
 
-class Wall(NamedTuple):
+class Facet(NamedTuple):
     """What each neuron knows of its facet."""
 
     log_kappa: np.ndarray
@@ -96,14 +132,13 @@ class Wall(NamedTuple):
 
 
 class State(NamedTuple):
-    """What a network with natural steps remembers."""
+    """What the network remembers; `front` whitens."""
 
-    white: Whitening
-    F: np.ndarray
-    wall: Wall
-    W_xz: np.ndarray  # from K F x
+    front: Any
+    facet: Facet
+    W_xz: np.ndarray  # from what the front puts into the layer
     W_zz: np.ndarray
-    W_xz_mean: np.ndarray  # averages of the weights, kept where `Params.average` is set
+    W_xz_mean: np.ndarray  # averages of the weights
     W_zz_mean: np.ndarray
     t: np.ndarray
     fired: np.ndarray
@@ -111,89 +146,67 @@ class State(NamedTuple):
     repairs: np.ndarray
 
 
-class LocalState(NamedTuple):
-    """What a strictly local network remembers."""
+class Online(State):
+    """Behind a running whitening."""
 
-    wall: Wall
-    W_xz: np.ndarray
-    W_zz: np.ndarray
-    W_xz_mean: np.ndarray
-    W_zz_mean: np.ndarray
-    size: np.ndarray  # (1,) running mean of x'x/d
-    x_power: np.ndarray  # running mean of x^2, kept where `Params.scaled` is set
-    t: np.ndarray
-    fired: np.ndarray
-    rng: np.ndarray
-    repairs: np.ndarray
+
+class Offline(State):
+    """Behind a fixed whitening."""
+
+
+class Local(State):
+    """On raw mixtures."""
 
 
 class Params(NamedTuple):
     """What the user chose."""
 
     dynamics: Any
-    guards: Any
+    guards: Guards  # none: the mean of |v| is kept at 1
+    average: int  # samples that averages reach back; 0: they are not kept
     horizon: int  # 0: none
-    eps: float
-    average: bool
     adapts: bool  # whether each neuron finds its kappa; otherwise it grows to the largest
     kappa: float  # the largest
-    scaled: bool  # whether mixtures are divided by their running root mean square; local networks only
 
 
 class Work(NamedTuple):
     """Scratch arrays."""
 
-    v: np.ndarray  # K F x, in float64 like `dv` and `w`
-    dv: np.ndarray
-    w: np.ndarray
-    u: np.ndarray  # F x
+    front: FrontWork
     c: np.ndarray
     membrane: np.ndarray
     y: np.ndarray  # z; the loop knows every rule's output by this name
     b: np.ndarray
-    p: np.ndarray  # P v
     ws: Any
 
 
-def init(F: np.ndarray, u_bar: np.ndarray, n: int, W_xz: Any, W_zz: Any, rng: Any) -> State:
-    """Return a network that starts from n samples, which F whitens and whose mean is then u_bar, with these weights (copied)."""
-    return State(white=start(len(F), F.dtype, u_bar, n), F=F.copy(), **_common(W_xz, W_zz, rng))
-
-
-def init_local(W_xz: np.ndarray, W_zz: np.ndarray, size: float, rng: np.random.RandomState) -> LocalState:
-    """Return a local network with these initial weights (copied); `size` is the mean of x'x/d."""
-    return LocalState(size=np.array([size]), x_power=np.zeros(W_xz.shape[1]), **_common(W_xz, W_zz, rng))
-
-
-def _common(W_xz: np.ndarray, W_zz: np.ndarray, rng: np.random.RandomState) -> dict[str, Any]:
+def init(Kind: Any, front: Any, W_xz: np.ndarray, W_zz: np.ndarray, book: dict[str, Any]) -> Any:
+    """Return a network that has seen nothing, behind this front and with these initial weights (copied)."""
     d, dtype = len(W_zz), W_zz.dtype
-    weights = {"W_xz": W_xz.copy(), "W_zz": W_zz.copy(), "W_xz_mean": W_xz.copy(), "W_zz_mean": W_zz.copy()}
-    return weights | {"wall": Wall(np.zeros(d, dtype), *np.ones((3, d), dtype))} | bookkeeping(d, rng)
+    facet = Facet(np.zeros(d, dtype), *np.ones((3, d), dtype))
+    return Kind(front, facet, W_xz.copy(), W_zz.copy(), W_xz.copy(), W_zz.copy(), **book)
 
 
 def workspace(state):
     """Allocate scratch arrays."""
     d, dtype = len(state.W_zz), state.W_zz.dtype
-    return Work(*np.zeros((3, d)), *np.zeros((6, d), dtype), scratch(d, dtype))
+    return Work(front_work(state.front, state.W_xz.shape[1], dtype), *np.zeros((4, d), dtype), scratch(d, dtype))
 
 
 def settle(state, work, params, X, t):
-    """Eq. 1 for v = K F x."""
-    white_input(state, work, X, t)
-    apply(state.W_xz, work.v, work.c)
-    settle_lateral(params.dynamics, state.W_zz, state.W_zz, work.c, work.y, work.ws, True)
-
-
-def settle_local(state, work, params, X, t):
     """Eq. 1."""
-    project(state.W_xz, X, t, work.c)
+    enter(state.front, work.front, X, t)
+    apply(state.W_xz, work.front.h, work.c)
     settle_lateral(params.dynamics, state.W_zz, state.W_zz, work.c, work.y, work.ws, True)
 
 
 @hot
-def inhibit(state, work, params, eta):
-    """Eqs. 2, 5, 6 and 7; work.membrane and work.b become v and b. Returns w mean |v| and the sum of n^2."""
-    W_zz, wall, c, z, v = state.W_zz, state.wall, work.c, work.y, work.membrane
+def inhibit(state, work, params, eta, rate):
+    """Eqs. 2, 5, 6 and 7, where eta is `rate` times the weight of the sample; work.membrane and work.b become v and b.
+
+    Returns w mean |v| and the sum of n^2.
+    """
+    W_zz, facet, c, z, v = state.W_zz, state.facet, work.c, work.y, work.membrane
     d = z.shape[0]
     real = W_zz.dtype.type
     one, zero = real(1), real(0)
@@ -208,25 +221,25 @@ def inhibit(state, work, params, eta):
     top = math.log(params.kappa)
     bottom = min(top, 0.0)
     if params.horizon > 0:
-        top = max(bottom, min(top, 2 * math.log(max(eta * params.horizon / d, 1.0))))
+        top = max(bottom, min(top, 2 * math.log(max(rate * params.horizon / d, 1.0))))
     for i in range(d):
-        kappa = math.exp(wall.log_kappa[i])
+        kappa = math.exp(facet.log_kappa[i])
         root = math.sqrt(kappa)
         push = one
         others = active - z[i]
         if v[i] < 0:
-            s = min(-w * root * v[i], real(BOUND) * math.sqrt(wall.q[i]))
+            s = min(-w * root * v[i], real(BOUND) * math.sqrt(facet.q[i]))
             push = one - root * s
             if others > 0:
                 z_bar = w * others / (d - 1)
-                wall.p[i] += real(MEMORY) * (z_bar - wall.p[i])
-                wall.m[i] += real(MEMORY) * z_bar * (s - wall.m[i])
-                wall.q[i] += real(MEMORY) * wall.p[i] * (s * s - wall.q[i])
+                facet.p[i] += real(MEMORY) * (z_bar - facet.p[i])
+                facet.m[i] += real(MEMORY) * z_bar * (s - facet.m[i])
+                facet.q[i] += real(MEMORY) * facet.p[i] * (s * s - facet.q[i])
                 r = one
-                if params.adapts and wall.m[i] * wall.m[i] < wall.q[i]:
-                    r = wall.m[i] * wall.m[i] / wall.q[i]
-                new = wall.log_kappa[i] + real(HARDENING) * step * z_bar * (r - real(SHAPE))
-                wall.log_kappa[i] = min(max(new, real(bottom)), real(top))
+                if params.adapts and facet.m[i] * facet.m[i] < facet.q[i]:
+                    r = facet.m[i] * facet.m[i] / facet.q[i]
+                new = facet.log_kappa[i] + real(HARDENING) * step * z_bar * (r - real(SHAPE))
+                facet.log_kappa[i] = min(max(new, real(bottom)), real(top))
         a = step / kappa
         for j in range(d):
             if j != i:
@@ -235,94 +248,59 @@ def inhibit(state, work, params, eta):
     return w * total / d, negative
 
 
-@hot
-def learn_averages(state, weight):
-    """The averaged weights."""
-    average(state.W_xz_mean, state.W_xz, weight)
-    average(state.W_zz_mean, state.W_zz, weight)
-
-
-@hot
-def gains(work, i, b, size, activity):
-    """What row i of W_xz is multiplied with (eq. 4), and what P x is added with (eq. 3); size = x'P x."""
-    one = b.dtype.type(1)
-    h = b[i] * activity * (one - min(abs(work.membrane[i]), b.dtype.type(BOUND)))
-    # 1 + h could turn the weights around: for few neurons or the local rule, where a sample is large.
-    return one + h if h > 0 else one / (one - h), b[i] / (one + b[i] * size) * (work.membrane[i] - work.c[i])
-
-
 def learn(state, work, params, X, t, rates):
     """Eqs. 2 to 7, then the whitening."""
-    white, W_xz, v, p = state.white, state.W_xz, work.v, work.p
-    d = v.shape[0]
-    state.t[0] += 1
-    if not is_usable(white, work.u, v):
-        return
-    distance_2, weight = weigh(white, v, work.dv, params.guards.rate, params.horizon)
-    work.ws.events[RATE] += weight < 1
-    activity, negative = inhibit(state, work, params, weight * rates[t, 0])
-    if is_in_block(white, params.horizon):
-        white.negative[0] += min(weight * negative / d, 1.0)
-    along = dot_vectors(white.v_bar, v) / (1 + dot_vectors(white.v_bar, white.v_bar))
-    for j in range(d):
-        p[j] = v[j] - along * white.v_bar[j]
-    size = dot_vectors(p, v)
+    front, W_xz, c, v, b, p = state.front, state.W_xz, work.c, work.membrane, work.b, work.front.p
+    d, one = c.shape[0], b.dtype.type(1)
+    g = weigh_input(front, work.front, params.horizon, work.ws.events)
+    eta = g * rates[t, 0]
+    if g == 0:
+        return eta
+    activity, negative = inhibit(state, work, params, eta, rates[t, 0])
+    note_negative(front, min(g * negative / d, 1.0), params.horizon)
+    size = presynaptic(front, work.front)
     for i in range(d):
-        homeostasis, f = gains(work, i, work.b, size, activity)
-        for j in range(d):
-            W_xz[i, j] = homeostasis * W_xz[i, j] + f * p[j]
-    f, beta, _ = whiten(white, work.dv, distance_2, weight, params.horizon, work.w)
-    if white.prior[0] == 0:
-        keep_product(W_xz, work.dv, f, beta, distance_2)
-        if params.average:
-            keep_product(state.W_xz_mean, work.dv, f, beta, distance_2)
-    if params.average:
-        learn_averages(state, averaging_weight(white.n[0], AVERAGING, params.horizon))
+        h = b[i] * activity * (one - min(abs(v[i]), b.dtype.type(BOUND)))
+        grow = one + h if h > 0 else one / (one - h)  # a large sample could make 1 + h negative
+        f = b[i] / (one + b[i] * size) * (v[i] - c[i])
+        for j in range(W_xz.shape[1]):
+            W_xz[i, j] = grow * W_xz[i, j] + f * p[j]
+    f, beta = adapt(front, work.front, g, params.horizon, state.t[0], d)
+    if beta != 0:
+        keep_product(W_xz, work.front.dv, f, beta)
+        if params.average > 0:
+            keep_product(state.W_xz_mean, work.front.dv, f, beta)
+    return eta
+
+
+def average(state, weight):
+    """Of the weights."""
+    follow_matrix(state.W_xz_mean, state.W_xz, weight)
+    follow_matrix(state.W_zz_mean, state.W_zz, weight)
 
 
 @hot
-def keep_product(W, dv, f, beta, q):
+def keep_product(W, dv, f, beta):
     """W <- W (I + beta dv dv')^-1 / f, so that W K stays as it is when K <- f (I + beta dv dv') K."""
-    shrink = beta / (1 + beta * q)
+    shrink = beta / (1 + beta * dot_vectors(dv, dv))
     over_f = 1 / f
     for i in range(W.shape[0]):
-        s = 0.0
-        for j in range(dv.shape[0]):
-            s += W[i, j] * dv[j]
-        s *= shrink
+        s = shrink * dot(W, i, dv)
         for j in range(dv.shape[0]):
             W[i, j] = over_f * (W[i, j] - s * dv[j])
 
 
-def learn_local(state, work, params, X, t, rates):
-    """Eqs. 2 to 7 with P = I/<x'x/d>."""
-    W_xz = state.W_xz
-    d, k = W_xz.shape
-    state.t[0] += 1
-    activity, _ = inhibit(state, work, params, rates[t, 0])
-    xx = dot_rows(X, t, X, t, k)
-    limit = BOUND * BOUND * state.size[0]  # of an outlier
-    state.size[0] += (min(xx / d, limit) - state.size[0]) / (
-        min(state.t[0] + k, params.horizon) if params.horizon > 0 else state.t[0] + k
-    )
-    scale = W_xz.dtype.type(1 / state.size[0])
-    size = W_xz.dtype.type(xx) * scale
-    for i in range(d):
-        work.b[i] *= W_xz.dtype.type(LOCAL)
-        homeostasis, f = gains(work, i, work.b, size, activity)
-        f *= scale
-        for j in range(k):
-            W_xz[i, j] = homeostasis * W_xz[i, j] + f * X[t, j]
-    if params.average:
-        learn_averages(state, averaging_weight(state.t[0], AVERAGING, params.horizon))
+def maintenance_is_due(state, params):
+    """That of the running whitening."""
+    return is_due(state.front.white)
 
 
-def attend(state: State, params: Params) -> None:
-    """What the whitening asks for (`tend`); after an abrupt change the network starts again, with outputs of positive mean."""
-    white, W_xz, W_zz = state.white, state.W_xz, state.W_zz
-    if tend(state, W_xz, params):
+def maintain_whitening(state: State, params: Params) -> None:
+    """That of the running whitening; after an abrupt change the network starts again, with outputs of positive mean."""
+    white, W_xz, W_zz = state.front.white, state.W_xz, state.W_zz
+    if maintain(white, W_xz, params.horizon, state.repairs):
         W_xz[:] = W_zz[:] = np.eye(len(W_zz))
-        for a, first in zip(state.wall, (0, 1, 1, 1), strict=True):
+        for a, first in zip(state.facet, (0, 1, 1, 1), strict=True):
             a[:] = first
     else:
         negative = W_xz @ white.v_bar < 0
@@ -334,32 +312,241 @@ def attend(state: State, params: Params) -> None:
 
 
 def unmixing(state: State) -> np.ndarray:
-    """W_zz^-1 W_xz K F."""
-    return np.asarray(solve_lateral(state.W_zz, state.W_xz) @ whitening_matrix(state))
+    """W_zz^-1 W_xz, times the matrix of the whitening."""
+    return through_front(solve_lateral(state.W_zz, state.W_xz), state.front)
 
 
-def unmixing_local(state: LocalState) -> np.ndarray:
-    """W_zz^-1 W_xz."""
-    return solve_lateral(state.W_zz, state.W_xz)
+def has_changed(state: State) -> bool:
+    """Whether the running whitening has seen the mixing change."""
+    return bool(state.front.white.changed[0])
 
 
-_WALL = shapes(d="wall.log_kappa wall.p wall.m wall.q")
-_AVERAGES = {"W_xz": "W_xz_mean", "W_zz": "W_zz_mean"}
-
-RULE = register(
-    Rule(
-        "cone_network", State, Params,
-        SHAPES | _WALL | shapes(dk="F", dd="W_xz W_zz W_xz_mean W_zz_mean"),
-        workspace, settle, learn, unmixing, is_due=is_due, attend=attend,
-        parts={"white": Whitening, "wall": Wall}, averages=_AVERAGES, projection="F",
+_UPKEEP: dict[str, Any] = {"is_due": maintenance_is_due, "maintain": maintain_whitening, "has_changed": has_changed}
+#: The rule by the value of `whiten`.
+RULES_BY_WHITEN = {
+    whiten: register(
+        Rule(
+            f"cone_network_{name}", Kind, Params,
+            FRONTS[whiten][1] | shapes(d="facet.log_kappa facet.p facet.m facet.q", dd="W_zz W_zz_mean")
+            | dict.fromkeys(("W_xz", "W_xz_mean"), "dk" if Kind is Local else "dd"),
+            workspace, settle, learn, unmixing, average=average, parts={"front": FRONTS[whiten][0], "facet": Facet},
+        **(_UPKEEP if Kind is Online else {}),
+        )
     )
-)  # fmt: skip
+    for whiten, name, Kind in (("online", "online", Online), ("offline", "offline", Offline), (False, "local", Local))
+}  # fmt: skip
 
-LOCAL_RULE = register(
-    Rule(
-        "local_cone_network", LocalState, Params,
-        _WALL | shapes(dk="W_xz W_xz_mean", dd="W_zz W_zz_mean") | {"size": "1:float64", "x_power": "k:float64"},
-        workspace, settle_local, learn_local, unmixing_local,
-        parts={"wall": Wall}, averages=_AVERAGES,
+
+class ConeNetwork(OnlineEstimator):
+    """Correlated nonnegative sources by a single layer of 2-compartmental neurons with local rules, behind a whitening.
+
+    Inhibition grows with the presynaptic rate until it pushes its target below zero, and each dendrite learns to predict its
+    soma. The network ends at the cone of smallest volume that holds the mixtures, as `MinimumVolumeCone` does offline: sources may
+    be correlated, but each must reach zero while others are active. Equations and derivation: :doc:`/cone-network` and
+    `bionica.networks.cone_network`.
+
+    Parameters
+    ----------
+    n_components : int, default=None
+        Number of sources d. None: the rank of the X of `fit`; in a stream, the number of mixtures.
+    kappa : float, default=None
+        Hardness of the wall: about 1/n^2 if outputs, of mean 1, may fall below zero by n. It grows to this number, from 1. None:
+        each neuron finds its own, from how far it is pushed below zero.
+    whiten : {"online", "offline"} or False, default="online"
+        What stands before the layer. "online": the running whitening of `StreamingNICA`, so that the mixing matrix does not matter;
+        not local. "offline": `fit` computes the whitening from all the data but outliers; `partial_fit` and `learn_one` need a
+        `fit` before. False: nothing; the network is strictly local, and unreliable: of random starts 53 % separate five sources
+        even if the mixing matrix is orthogonal, and few if it is ill-conditioned.
+    eta0, decay, power : float, default=0.3, 0.0, 1.0
+        The learning rate at sample t (from 0) is ``eta0 / (1 + decay * t) ** power``. If `eta0` is a function of t, it is the whole
+        schedule. Inhibition learns at the rate eta/(kappa d), dendrites at eta/(kappa^3/4 d).
+    average : bool, default=True
+        Whether `transform` reads out with weights averaged over the samples; `partial_fit_transform` never does.
+    dynamics : {"exact", "gradient"}, default="exact"
+        How the neurons settle: one after the other until nothing changes, at most `settle_steps` times, or all together by the
+        projected gradient iteration of Algorithm 2.
+    gamma, settle_tol, settle_steps : float, float, int, default=None, 1e-10, 10000
+        Of the gradient dynamics: the step (None: one that is safe for the weights at hand), the share of the input by which no
+        activity may be off at the end (at least 64 rounding units), and the most steps for a sample.
+    init : "random" or dict, default="random"
+        Initial weights: random, or arrays by name, W_xz (d, k) and W_zz (d, d, its diagonal is not used); those that are not given
+        are random. The network is silent for its first 100 + 20 d samples, 200 at least (with "offline", for none), from which it
+        takes the scale of its input and, behind a whitening, the rotation that makes it nonnegative; then it learns from them too.
+    horizon : int, default=None
+        For mixtures that change: what the network remembers of its input and how it averages reach back about this many samples,
+        and behind a running whitening it restarts after an abrupt change. None: it weighs all samples alike.
+    n_epochs, shuffle : int, bool, default=1, False
+        How often `fit` presents the data, and whether in random order, another in each epoch (within the blocks of a Dask array).
+    random_state : int, RandomState instance or None, default=None
+        Seed of all that is random. A saved model keeps it if it is an int.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        What the network does to a mixture for which every output fires. If some outputs are silent the others settle without them,
+        so `transform` equals `max(components_ @ x, 0)` only up to the residual negativity of the fit.
+    mixing_ : ndarray of shape (n_features, n_components)
+        The estimated A, pseudoinverse of `components_`.
+    W_xz_, W_zz_ : ndarray
+        The weights, through the whitening, (n_components, n_features), and between neurons, (n_components, n_components).
+    kappa_ : ndarray of shape (n_components,)
+        Hardness of the wall of each neuron.
+    n_components_, n_features_in_ : int
+        Outputs, and mixtures per sample.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of the mixtures, if X had string column names.
+    n_samples_seen_ : int
+        Samples learned from.
+    repairs_ : dict of str to int
+        How often each guard acted; samples that were regularised (nearly singular lateral weights) or did not settle.
+    change_detected_ : bool
+        Whether the mixing changed while the network learned behind a running whitening without a horizon.
+
+    See Also
+    --------
+    MinimumVolumeCone : the same cone from all samples.
+    TwoCompartmentNICA : the paper's network for uncorrelated sources.
+
+    Examples
+    --------
+    >>> from bionica import ConeNetwork
+    >>> from bionica.datasets import copula_uniform, mix
+    >>> from bionica.metrics import sinr
+    >>> S = copula_uniform(100_000, 3, rho=0.5, rng=0)
+    >>> X, A = mix(S, n_mixtures=6, rng=0)
+    >>> network = ConeNetwork(3, random_state=0).fit(X)
+    >>> bool(sinr(S, network.transform(X)) > 25)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **{name: constraint for name, constraint in (RATES | DYNAMICS | TRAINING).items() if name != "guards"},
+        "kappa": [POSITIVE, None],
+        "whiten": [StrOptions({"offline", "online"}), Options(bool, {False})],
+        "average": ["boolean"],
+        "horizon": [WINDOW, None],
+    }
+    _changeable: ClassVar = (*OnlineEstimator._changeable, "horizon")
+    _uncorrelated: ClassVar = False  # outputs have unit mean
+
+    kappa_ = property(lambda self: np.exp(self._weight("facet.log_kappa")), doc="Hardness of the wall of each neuron.")
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        kappa: float | None = None,
+        whiten: str | bool = "online",
+        eta0: Rate = 0.3,
+        decay: float = 0.0,
+        power: float = 1.0,
+        average: bool = True,
+        dynamics: str = "exact",
+        gamma: float | None = None,
+        settle_tol: float = 1e-10,
+        settle_steps: int = 10_000,
+        init: str | dict[str, Any] = "random",
+        horizon: int | None = None,
+        n_epochs: int = 1,
+        shuffle: bool = False,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.kappa = kappa
+        self.whiten = whiten
+        self.eta0 = eta0
+        self.decay = decay
+        self.power = power
+        self.average = average
+        self.dynamics = dynamics
+        self.gamma = gamma
+        self.settle_tol = settle_tol
+        self.settle_steps = settle_steps
+        self.init = init
+        self.horizon = horizon
+        self.n_epochs = n_epochs
+        self.shuffle = shuffle
+        self.random_state = random_state
+
+    @property
+    def W_xz_(self) -> Array:
+        """Weights from mixtures to dendrites, through the whitening, (n_components, n_features)."""
+        state = self._started()
+        return np.array(through_front(state.W_xz, state.front))
+
+    @property
+    def W_zz_(self) -> Array:
+        """Inhibition between neurons, (n_components, n_components); zero on the diagonal."""
+        W = self._weight("W_zz")
+        np.fill_diagonal(W, 0)
+        return W
+
+    def _learner_for(self, k: int, dtype: Any, X: Any = None, state: Any = None) -> Any:
+        offline_only_in_fit(self, X, state)
+        eps, horizon = float(np.finfo(dtype).eps), int(self.horizon or 0)
+        dynamics: Any = Sweeps(4 * eps, int(self.settle_steps))
+        if self.dynamics == "gradient":
+            dynamics = dynamics_of("gradient", self.gamma, self.settle_tol, self.settle_steps, eps)
+        # The default is the hardest wall that rounding resolves.
+        wall = self.kappa is None, float(self.kappa or eps**-0.75)
+        params = Params(dynamics, Guards(), (horizon or FOREVER) * bool(self.average), horizon, *wall)
+        finish = partial(
+            NetworkLearner, params=params, rates=[Schedule(self.eta0, self.decay, self.power)],
+            readout=averaged if self.average else None,
+        )  # fmt: skip
+        if state is not None:
+            return finish(state)
+        d = self._number_of_outputs(k, X)
+        given = given_weights(self, {"W_xz": (d, k), "W_zz": (d, d)})
+        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        begin = partial(_begin, self.whiten, d, given, seed, np.dtype(dtype), finish)
+        if self.whiten == "offline":
+            return begin(X[:])
+        return Buffered(k, dtype, first_block(d), begin, d)
+
+
+def _begin(
+    whiten: Any, d: int, given: dict[str, Array], seed: int, dtype: Any, finish: Any, X: Array
+) -> NetworkLearner:
+    """The network that starts from a first block, and has learned from it; or from all data, if it whitens offline."""
+    rng = np.random.RandomState(seed)
+    W_zz = given.get("W_zz", np.eye(d)).astype(dtype)
+    np.fill_diagonal(W_zz, 1)
+    rows = inliers_of(np.asarray(X, np.float64))
+    rows = rows * (np.ptp(rows, axis=0) > 0)  # an offset is no source
+    if whiten is False:
+        front: Any = Raw(np.array([float((rows**2).sum(axis=1).mean() / d) or 1.0]))
+        W_xz = given.get("W_xz", _through(rows.mean(axis=0), orthonormal_rows(rng, d, rows.shape[1])))
+    else:
+        # Of second moments: those of abundances, whose sum is constant, are not singular, while their covariance is. The running
+        # whitening, K = I of the covariance, adapts.
+        F, inverse = padded_whitening(rows, d, centred=False)
+        U, F = rows @ F.T, F.astype(dtype)
+        front = Fixed(F) if whiten == "offline" else Running(start(d, dtype, U.mean(axis=0), len(U)), F)
+        W_xz = given["W_xz"] @ inverse if "W_xz" in given else _into_orthant(U, rng)
+    learner: NetworkLearner = finish(
+        init(RULES_BY_WHITEN[whiten].State, front, W_xz.astype(dtype), W_zz, bookkeeping(d, rng))
     )
-)  # fmt: skip
+    if whiten != "offline":
+        learner.learn(X)
+    return learner
+
+
+def _into_orthant(U: Array, rng: np.random.RandomState) -> Array:
+    """Weights from U, whose second moments are white, that make it as nonnegative as a rotation can; mean outputs are 1."""
+    # From random weights a neuron may end at no facet: every second network of ten uniform sources.
+    u_bar = U.mean(axis=0)
+    power = min(float(u_bar @ u_bar), 0.99)
+    K = np.eye(len(u_bar)) + np.outer(u_bar, u_bar) * (((1 - power) ** -0.5 - 1) / max(power, 1e-12))  # covariance 1
+    W = rotate(U @ K, n_init=3, rng=rng).R @ K
+    W = W * np.where(W @ u_bar < 0, -1.0, 1.0)[:, np.newaxis]
+    return np.asarray(W / np.maximum(W @ u_bar, 1e-3)[:, np.newaxis])
+
+
+def _through(x_bar: Array, W: Array) -> Array:
+    """Orthonormal rows scaled by 2/|x_bar|, moved along x_bar so that the mean outputs are 1."""
+    size = np.linalg.norm(x_bar)
+    if size == 0:
+        return W
+    W = 2 * W / size  # closer to x_bar, neurons often end at the same facet
+    return np.asarray(W + np.outer(1 - W @ x_bar, x_bar) / size**2)

@@ -18,25 +18,29 @@ W_zz stays positive definite while eta_t < tau.
 *Erratum.* The text of section 4.2 replaces the averages Z X'/T and Z Z'/T by products of centred activities. The
 objective L_2 and the algorithm box use z_t x_t' and z_t z_t' uncentred; the box is what converges to the sources, and
 what is here.
+
+*Beyond the paper.* The untuned settings, where neither eta0 nor decay is given: eta0 = 0.0375/d, decay = 1e-5 max(10, d),
+tau = 0.19/d, running means over 300 samples. They assume sources and entries of the mixing matrix near unit variance: the power
+of the mixtures then grows like d^2, and the rate of W_zz, eta/tau, is the same for every d. Such rates need the guard `rate`,
+which lowers eta to 0.5/|x - x_bar|^2: an output neuron receives all of x, so it can know this sum, but a single synapse cannot.
+`transform` reads out with averaged weights.
 """
 
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from sklearn.utils import check_random_state
 
-from ..kernels.guards import cap_rate, flip_silent, lift_eigenvalues
-from ..kernels.plasticity import (
-    AVERAGING,
-    average,
-    averaging_weight,
-    follow,
-    follow_input,
-    hebb_uncentred,
-    mean_weight,
-    project,
-)
-from ..kernels.rule import Rule, bookkeeping, inverse, register, shapes, solve_lateral
-from ..kernels.settling import REFRESH, follow_lateral, invert, scratch, settle_lateral
+from .._compat.sklearn import POSITIVE, WINDOW
+from ..estimator import DYNAMICS, RATES, TRAINING, OfThePaper, OnlineEstimator, weights
+from ..kernels.guards import Guards, cap_rate, chosen_guards, flip_silent, lift_eigenvalues
+from ..kernels.learner import NetworkLearner
+from ..kernels.plasticity import FOREVER, distance, follow, follow_input, follow_matrix, hebb, mean_weight, project
+from ..kernels.rule import Rule, averaged, bookkeeping, inverse, orthonormal_rows, register, shapes, solve_lateral
+from ..kernels.schedules import Rate, Schedule
+from ..kernels.settling import REFRESH, dynamics_of, follow_lateral, invert, scratch, settle_lateral
+from ..samples import given_weights
 
 
 class State(NamedTuple):
@@ -47,9 +51,8 @@ class State(NamedTuple):
     H: np.ndarray  # the inverse of W_zz
     x_bar: np.ndarray
     c_bar: np.ndarray
-    W_xz_mean: np.ndarray  # averages of the weights, kept where `Params.average` is set
+    W_xz_mean: np.ndarray  # averages of the weights
     W_zz_mean: np.ndarray
-    x_power: np.ndarray  # running mean of x^2, kept where `Params.scaled` is set
     t: np.ndarray
     fired: np.ndarray
     rng: np.ndarray
@@ -60,13 +63,11 @@ class Params(NamedTuple):
     """What the user chose."""
 
     dynamics: Any
-    guards: Any
+    guards: Guards
+    average: int  # samples that averages reach back; 0: they are not kept
     mean_window: int  # 0: the whole past, as in the paper
     eps: float
-    horizon: int = 0  # of the averaging; 0: none
-    tau: float = 0.8
-    average: bool = False
-    scaled: bool = False  # whether mixtures are divided by their running root mean square
+    tau: float
 
 
 class Work(NamedTuple):
@@ -80,24 +81,15 @@ class Work(NamedTuple):
 def init(W_xz: np.ndarray, W_zz: np.ndarray, rng: np.random.RandomState) -> State:
     """Return a network that has seen nothing, with these initial weights (copied)."""
     d, k = W_xz.shape
-    dtype = W_xz.dtype
-    return State(
-        W_xz=W_xz.copy(),
-        W_zz=W_zz.copy(),
-        H=inverse(W_zz),
-        x_bar=np.zeros(k, dtype),
-        c_bar=np.zeros(d, dtype),
-        W_xz_mean=W_xz.copy(),
-        W_zz_mean=W_zz.copy(),
-        x_power=np.zeros(k),
-        **bookkeeping(d, rng),
-    )
+    x_bar, c_bar = np.zeros(k, W_xz.dtype), np.zeros(d, W_xz.dtype)
+    means = W_xz.copy(), W_zz.copy()
+    return State(W_xz.copy(), W_zz.copy(), inverse(W_zz), x_bar, c_bar, *means, **bookkeeping(d, rng))
 
 
 def workspace(state):
     """Allocate scratch arrays."""
     d, dtype = len(state.W_zz), state.W_xz.dtype
-    return Work(c=np.zeros(d, dtype), y=np.zeros(d, dtype), ws=scratch(d, dtype))
+    return Work(*np.zeros((2, d), dtype), scratch(d, dtype))
 
 
 def settle(state, work, params, X, t):
@@ -109,30 +101,35 @@ def settle(state, work, params, X, t):
 def learn(state, work, params, X, t, rates):
     """The running means and the two synaptic updates."""
     W_xz, x_bar, c_bar, c, z = state.W_xz, state.x_bar, state.c_bar, work.c, work.y
-    eta = rates[t, 0]
-    state.t[0] += 1
-    weight = mean_weight(rates, state.t[0], params.mean_window)
+    eta, weight = rates[t, 0], mean_weight(rates, state.t[0], params.mean_window)
     follow_input(x_bar, X, t, weight)
     follow(c_bar, c, weight)
     if params.guards.rate:
-        size = rates.dtype.type(0)
-        for j in range(x_bar.shape[0]):
-            size += (X[t, j] - x_bar[j]) * (X[t, j] - x_bar[j])
-        eta = cap_rate(eta, size, rates.dtype.type(0.5), work.ws.events)
-    follow_lateral(params.dynamics, state.H, eta / params.tau, z, work.ws)
-    hebb_uncentred(state.W_zz, eta / params.tau, z, z)
+        eta = cap_rate(eta, distance(X, t, x_bar), rates.dtype.type(0.5), work.ws.events)
+    hebb(state.W_zz, eta / params.tau, z, z)
     double = W_xz.dtype.type(eta + eta)
     for i in range(W_xz.shape[0]):
         a = double * z[i]
         b = double * (c[i] - c_bar[i])
         for j in range(W_xz.shape[1]):
             W_xz[i, j] += a * X[t, j] - b * (X[t, j] - x_bar[j])
-    if params.average:
-        weight = averaging_weight(state.t[0], AVERAGING, params.horizon)
-        average(state.W_xz_mean, state.W_xz, weight)
-        average(state.W_zz_mean, state.W_zz, weight)
-    if params.guards.silent:
-        flip_silent(state.W_xz, work.y, state.fired, work.ws.events)
+    return eta
+
+
+def track(state, work, params, eta):
+    """H follows W_zz."""
+    follow_lateral(params.dynamics, state.H, eta / params.tau, work.y, work.ws)
+
+
+def average(state, weight):
+    """Of the weights."""
+    follow_matrix(state.W_xz_mean, state.W_xz, weight)
+    follow_matrix(state.W_zz_mean, state.W_zz, weight)
+
+
+def flip(state, work):
+    """The guard `silent`."""
+    flip_silent(state.W_xz, work.y, state.fired, work.ws.events)
 
 
 def inspect(state, work, params):
@@ -150,11 +147,158 @@ def unmixing(state: State) -> np.ndarray:
 RULE = register(
     Rule(
         "two_compartment", State, Params,
-        shapes(dk="W_xz W_xz_mean", dd="W_zz H W_zz_mean", k="x_bar", d="c_bar") | {"x_power": "k:float64"},
-        workspace, settle, learn, unmixing, inspect,
-        averages={"W_xz": "W_xz_mean", "W_zz": "W_zz_mean"},
-        inverses={"H": "W_zz"},
-        symmetric=("W_zz",),
-        input_weights="W_xz",
+        shapes(dk="W_xz W_xz_mean", dd="W_zz H W_zz_mean", k="x_bar", d="c_bar"),
+        workspace, settle, learn, unmixing, inspect, track, average, flip,
+        inverses={"H": "W_zz"}, symmetric=("W_zz",),
     )
 )  # fmt: skip
+
+_GUARDS = ("silent", "spectrum", "rate")
+
+
+class TwoCompartmentNICA(OfThePaper, OnlineEstimator):
+    """Nonnegative ICA by a single layer of 2-compartmental neurons: Algorithm 2 of the paper, with its local rules.
+
+    The network is a model of a circuit: each synapse learns from what its two neurons know. With `as_published` it has the paper's
+    settings. Without, it has untuned ones, which separate most mixing matrices up to a condition number of about 30
+    (:doc:`/paper/local-networks`). To separate data, use `StreamingNICA`, `BatchNICA` or `MinimumVolumeCone`.
+
+    Parameters
+    ----------
+    n_components : int, default=None
+        Number of sources d. None: the rank of the X of `fit`; in a stream, the number of mixtures.
+    tau : float, default=None
+        The lateral weights W_zz learn at the rate eta/tau. Every eta must be below tau. None: 0.19/d if `eta0` and `decay` are
+        None, else 0.8.
+    eta0, decay, power : float, default=None, None, 1.0
+        The learning rate at sample t (from 0) is ``eta0 / (1 + decay * t) ** power``, as in the paper. If `eta0` is a function of
+        t, it is the whole schedule. None: 0.0375/d and 1e-5 max(10, d) if both are None, else 0.1 and 0.01.
+    mean_window : int, default=None
+        Running means weigh sample t by 1/t as in the paper; with a window, by 1/min(t, mean_window). None is a window of 300 if
+        both rates are None.
+    average : bool, default=True
+        Whether `transform` reads out with weights averaged over the samples; `partial_fit_transform` never does.
+    dynamics : {"exact", "gradient"}, default="exact"
+        How the neurons settle: exactly (a nonnegative quadratic program, as in the paper's experiments) or by the
+        projected gradient iteration of the algorithm box.
+    gamma, settle_tol, settle_steps : float, float, int, default=None, 1e-10, 10000
+        Of the gradient dynamics: the step (None: one that is safe for the weights at hand), the share of the input by which no
+        activity may be off at the end (at least 64 rounding units), and the most steps for a sample.
+    guards : bool or collection of str, default=True
+        Repairs to switch on: all, none, or some of ("silent", "spectrum", "rate"); see `bionica.kernels.guards`.
+    init : "random" or dict, default="random"
+        Initial weights: random (orthonormal feedforward, identity lateral), or arrays by the paper's names, W_xz, W_zz.
+        Those that are not given are random. They are copied.
+    n_epochs, shuffle : int, bool, default=1, False
+        How often `fit` presents the data, and whether in random order, another in each epoch (within the blocks of a Dask array).
+    random_state : int, RandomState instance or None, default=None
+        Seed of all that is random. A saved model keeps it if it is an int.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        What the network does to a mixture for which every output fires. If some outputs are silent the others settle without them,
+        so `transform` equals `max(components_ @ x, 0)` only up to the residual negativity of the fit.
+    mixing_ : ndarray of shape (n_features, n_components)
+        The estimated A, pseudoinverse of `components_`.
+    W_xz_, W_zz_ : ndarray
+        The weights, (n_components, n_features) and (n_components, n_components).
+    n_components_, n_features_in_ : int
+        Outputs, and mixtures per sample.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of the mixtures, if X had string column names.
+    n_samples_seen_ : int
+        Samples learned from.
+    repairs_ : dict of str to int
+        How often each guard acted; samples that were regularised (nearly singular lateral weights) or did not settle.
+
+    See Also
+    --------
+    InterneuronNICA : the paper's other network.
+    bionica.reference : the same algorithm in plain NumPy.
+
+    Examples
+    --------
+    >>> from bionica import TwoCompartmentNICA
+    >>> from bionica.datasets import mix, paper_mixing, sparse_uniform
+    >>> from bionica.metrics import permutation_error
+    >>> S = sparse_uniform(100_000, 3, rng=0)
+    >>> X, A = mix(S, paper_mixing("d3"))
+    >>> network = TwoCompartmentNICA.as_published("d3", random_state=0).fit(X)
+    >>> bool(permutation_error(S, network.transform(X)) < 1e-3)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **RATES, **DYNAMICS, **TRAINING,
+        "tau": [POSITIVE, None],
+        "mean_window": [WINDOW, None],
+        "average": ["boolean"],
+    }  # fmt: skip
+    #: Table 1 (appendix C), to the digit; and what all settings share. On images the authors' code differs: the table is meant.
+    _published: ClassVar[dict[str, dict[str, Any]]] = {
+        "always": {"average": False, "guards": ("silent", "spectrum")},
+        "d3": {"eta0": 1e-1, "decay": 1e-2, "tau": 0.8},
+        "d10": {"eta0": 1e-3, "decay": 1e-4, "tau": 0.03},
+        "images": {"eta0": 1e-2, "decay": 1e-4, "tau": 0.5},
+    }
+
+    W_xz_ = weights("W_xz", "Weights from mixtures to outputs, (n_components, n_features).")
+    W_zz_ = weights("W_zz", "Weights between outputs, (n_components, n_components).")
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        tau: float | None = None,
+        eta0: Rate | None = None,
+        decay: float | None = None,
+        power: float = 1.0,
+        mean_window: int | None = None,
+        average: bool = True,
+        dynamics: str = "exact",
+        gamma: float | None = None,
+        settle_tol: float = 1e-10,
+        settle_steps: int = 10_000,
+        guards: bool | Iterable[str] = True,
+        init: str | dict[str, Any] = "random",
+        n_epochs: int = 1,
+        shuffle: bool = False,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.tau = tau
+        self.eta0 = eta0
+        self.decay = decay
+        self.power = power
+        self.mean_window = mean_window
+        self.average = average
+        self.dynamics = dynamics
+        self.gamma = gamma
+        self.settle_tol = settle_tol
+        self.settle_steps = settle_steps
+        self.guards = guards
+        self.init = init
+        self.n_epochs = n_epochs
+        self.shuffle = shuffle
+        self.random_state = random_state
+
+    def _learner_for(self, k: int, dtype: Any, X: Any = None, state: Any = None) -> NetworkLearner:
+        d = self._number_of_outputs(k, X) if state is None else len(state.W_zz)
+        if state is None:
+            rng = check_random_state(self.random_state)
+            given = given_weights(self, {"W_xz": (d, k), "W_zz": (d, d)}, positive_definite="W_zz")
+            W_xz, W_zz = given.get("W_xz", orthonormal_rows(rng, d, k)), given.get("W_zz", np.eye(d))
+            state = init(W_xz.astype(dtype), W_zz.astype(dtype), rng)
+        untuned = self.eta0 is None and self.decay is None
+        eta0, decay, tau = (0.0375 / d, 1e-5 * max(10, d), 0.19 / d) if untuned else (1e-1, 1e-2, 0.8)
+        tau = float(tau if self.tau is None else self.tau)
+        rates = Schedule(
+            eta0 if self.eta0 is None else self.eta0, decay if self.decay is None else self.decay, self.power, tau,
+            "lower eta0 or raise tau",
+        )  # fmt: skip
+        eps = float(np.finfo(dtype).eps)
+        dynamics = dynamics_of(self.dynamics, self.gamma, self.settle_tol, self.settle_steps, eps)
+        window = self.mean_window or (300 if untuned else 0)
+        params = Params(dynamics, chosen_guards(self, _GUARDS), FOREVER * bool(self.average), int(window), eps, tau)
+        return NetworkLearner(state, params, [rates], averaged if self.average else None)

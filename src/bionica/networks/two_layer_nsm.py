@@ -1,9 +1,14 @@
-"""2-layer NSM (Pehlevan, Mohan and Chklovskii 2017): k mixtures x, d whitened h (with d interneurons g), d outputs y
->= 0.
+"""2-layer NSM (Pehlevan, Mohan and Chklovskii 2017): k mixtures x, d whitened h (with d interneurons g), d outputs y >= 0.
 
-The first layer whitens (see `whitening_layer`) with its own rate zeta_t. The second rotates into the orthant by
-nonnegative similarity matching: with c_t = W_hy h_t and the outputs at the fixed point of y <- [y + gamma (c - W_yy
-y)]_+,
+The first layer whitens. With the activity at the fixed point of h <- h + gamma (W_xh x - W_hg' g), g <- g + gamma (W_hg h - g),
+that is h = (W_hg' W_hg)^-1 W_xh x and g = W_hg h, and the running means moved by 1/t,
+
+    W_xh <- W_xh + zeta_t ((h - h_bar)(x - x_bar)' - W_xh)
+    W_hg <- W_hg + zeta_t ((g - g_bar)(h - h_bar)' - W_hg)
+
+This is Algorithm 1 without the rectification: h is noncentered-whitened over the d leading directions of x. The second layer
+rotates into the orthant by nonnegative similarity matching: with c_t = W_hy h_t and the outputs at the fixed point of y <- [y +
+gamma (c - W_yy y)]_+,
 
     W_hy <- W_hy + eta_t (y_t h_t' - W_hy)
     W_yy <- W_yy + eta_t (y_t y_t' - W_yy)
@@ -12,48 +17,87 @@ The paper's text names this network's rates only (appendix C); its rules are tho
 with rates that depend on time in place of each neuron's cumulated activity.
 """
 
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from sklearn.utils import check_random_state
 
-from ..kernels import whitening_layer
-from ..kernels.guards import flip_silent, lift_eigenvalues
-from ..kernels.plasticity import apply, hebb_uncentred, mean_weight
-from ..kernels.rule import Rule, bookkeeping, inverse, register, shapes, solve_lateral
-from ..kernels.settling import REFRESH, follow_lateral, invert, scratch, settle_lateral
-from ..kernels.whitening_layer import Params, learn_whitening, refresh_whitening, whiten
+from .._compat.sklearn import NONNEGATIVE, SHARE, WINDOW
+from ..estimator import DYNAMICS, RATES, TRAINING, OfThePaper, OnlineEstimator, weights
+from ..kernels.guards import Guards, chosen_guards, flip_silent, lift_eigenvalues
+from ..kernels.learner import NetworkLearner
+from ..kernels.plasticity import apply, follow, follow_input, hebb, hebb_input, mean_weight, multiply, project, subtract
+from ..kernels.rule import Rule, bookkeeping, inverse, orthonormal_rows, register, shapes, solve_lateral
+from ..kernels.schedules import Rate, Schedule
+from ..kernels.settling import (
+    REFRESH,
+    dynamics_of,
+    follow_interneurons,
+    follow_lateral,
+    invert,
+    scratch,
+    settle_interneurons,
+    settle_lateral,
+)
+from ..samples import given_weights
 
 
 class State(NamedTuple):
     """What the network remembers."""
 
-    layer: whitening_layer.Learned
+    W_xh: np.ndarray
+    W_hg: np.ndarray
     W_hy: np.ndarray
     W_yy: np.ndarray
-    H: np.ndarray  # the inverse of W_yy
+    M: np.ndarray  # W_hg' W_hg
+    H_hg: np.ndarray  # the inverse of M
+    H_yy: np.ndarray  # the inverse of W_yy
+    x_bar: np.ndarray
+    h_bar: np.ndarray
+    g_bar: np.ndarray
     t: np.ndarray
     fired: np.ndarray
     rng: np.ndarray
     repairs: np.ndarray
 
 
+class Params(NamedTuple):
+    """What the user chose."""
+
+    dynamics: Any
+    guards: Guards
+    average: int  # 0: weights are not averaged
+    mean_window: int  # 0: the whole past
+    eps: float
+
+
 class Work(NamedTuple):
     """Scratch arrays."""
 
-    first: Any
     c: np.ndarray
+    h: np.ndarray
+    g: np.ndarray
+    dh: np.ndarray
+    dg: np.ndarray
+    p: np.ndarray  # W_hg' dg
     y: np.ndarray
+    zeta: np.ndarray
+    first: Any  # of the whitening layer
     ws: Any
 
 
 def init(W_xh: np.ndarray, W_hg: np.ndarray, W_hy: np.ndarray, W_yy: np.ndarray, rng: np.random.RandomState) -> State:
     """Return a network that has seen nothing, with these initial weights (copied)."""
-    d = W_hy.shape[0]
+    (d, k), M, weights = W_xh.shape, W_hg.T @ W_hg, {"W_xh": W_xh, "W_hg": W_hg, "W_hy": W_hy, "W_yy": W_yy}
     return State(
-        layer=whitening_layer.init(W_xh, W_hg),
-        W_hy=W_hy.copy(),
-        W_yy=W_yy.copy(),
-        H=inverse(W_yy),
+        M=M,
+        H_hg=inverse(M),
+        H_yy=inverse(W_yy),
+        x_bar=np.zeros(k, M.dtype),
+        h_bar=np.zeros(d, M.dtype),
+        g_bar=np.zeros(d, M.dtype),
+        **{name: W.copy() for name, W in weights.items()},
         **bookkeeping(d, rng),
     )
 
@@ -62,53 +106,204 @@ def workspace(state):
     """Allocate scratch arrays."""
     d, dtype = len(state.W_yy), state.W_hy.dtype
     ws = scratch(d, dtype)
-    first = whitening_layer.workspace(d, dtype, ws.events)
-    return Work(first=first, c=np.zeros(d, dtype), y=np.zeros(d, dtype), ws=ws)
+    return Work(*np.zeros((7, d), dtype), np.zeros(1), scratch(d, dtype, ws.events), ws)
 
 
 def settle(state, work, params, X, t):
     """The whitening layer, then the outputs."""
-    whiten(state.layer, work.first, params.dynamics, X, t)
-    apply(state.W_hy, work.first.h, work.c)
-    settle_lateral(params.dynamics, state.W_yy, state.H, work.c, work.y, work.ws, True)
+    project(state.W_xh, X, t, work.c)
+    settle_interneurons(
+        params.dynamics, state.W_hg, state.W_hg.T, state.M, state.H_hg, work.c, work.h, work.g, work.first, False
+    )
+    apply(state.W_hy, work.h, work.c)
+    settle_lateral(params.dynamics, state.W_yy, state.H_yy, work.c, work.y, work.ws, True)
 
 
 def learn(state, work, params, X, t, rates):
-    """The updates of both layers."""
-    eta = rates[t, 0]
-    zeta = rates[t, 1]
-    state.t[0] += 1
-    weight = mean_weight(rates, state.t[0], params.mean_window)
-    follow_lateral(params.dynamics, state.H, eta, work.y, work.ws)
-    hebb_uncentred(state.W_yy, eta, work.y, work.y)
-    hebb_uncentred(state.W_hy, eta, work.y, work.first.h)
-    learn_whitening(state.layer, work.first, params.dynamics, X, t, zeta, weight)
-    if params.guards.silent:
-        flip_silent(state.W_hy, work.y, state.fired, work.ws.events)
+    """The running means, and the updates of both layers."""
+    h, g, dh, dg, y = work.h, work.g, work.dh, work.dg, work.y
+    eta, zeta, weight = rates[t, 0], rates[t, 1], mean_weight(rates, state.t[0], params.mean_window)
+    follow_input(state.x_bar, X, t, weight)
+    follow(state.h_bar, h, weight)
+    follow(state.g_bar, g, weight)
+    subtract(h, state.h_bar, dh)
+    subtract(g, state.g_bar, dg)
+    hebb(state.W_yy, eta, y, y)
+    hebb(state.W_hy, eta, y, h)
+    hebb(state.W_hg, zeta, dg, dh)
+    hebb_input(state.W_xh, zeta, dh, X, t, state.x_bar)
+    work.zeta[0] = zeta
+    return eta
+
+
+def track(state, work, params, eta):
+    """M and the inverses follow the weights."""
+    follow_lateral(params.dynamics, state.H_yy, eta, work.y, work.ws)
+    apply(state.W_hg.T, work.dg, work.p)
+    follow_interneurons(params.dynamics, state.M, state.H_hg, work.zeta[0], work.p, work.dh, work.dg, work.first)
+
+
+def flip(state, work):
+    """The guard `silent`."""
+    flip_silent(state.W_hy, work.y, state.fired, work.ws.events)
 
 
 def inspect(state, work, params):
     """The guard `spectrum`; inverses are recomputed from time to time."""
-    refresh_whitening(state.layer, state.t[0])
     lifted = params.guards.spectrum and lift_eigenvalues(state.W_yy, params.eps, work.ws)
-    if lifted or state.t[0] % REFRESH == 0:
-        invert(state.W_yy, state.H)
+    refresh = state.t[0] % REFRESH == 0
+    if lifted or refresh:
+        invert(state.W_yy, state.H_yy)
+    if refresh:
+        multiply(state.W_hg.T, state.W_hg, state.M)
+        invert(state.M, state.H_hg)
 
 
 def unmixing(state: State) -> np.ndarray:
-    """W_yy^-1 W_hy F, with the whitening layer's F."""
-    return np.asarray(solve_lateral(state.W_yy, state.W_hy) @ whitening_layer.whitening(state.layer))
+    """W_yy^-1 W_hy (W_hg' W_hg)^-1 W_xh."""
+    return np.asarray(solve_lateral(state.W_yy, state.W_hy) @ solve_lateral(state.M, state.W_xh))
 
 
 RULE = register(
     Rule(
         "two_layer_nsm", State, Params,
-        whitening_layer.LEARNED | shapes(dd="W_hy W_yy H"),
-        workspace, settle, learn, unmixing, inspect,
-        parts={"layer": whitening_layer.Learned},
-        inverses={"H": "W_yy"},
-        symmetric=("W_yy",),
-        input_weights="layer.W_xh",
-        input_mean="layer.x_bar",
+        shapes(dk="W_xh", dd="W_hg W_hy W_yy M H_hg H_yy", k="x_bar", d="h_bar g_bar"),
+        workspace, settle, learn, unmixing, inspect, track, flip=flip,
+        inverses={"H_yy": "W_yy", "H_hg": "M"}, symmetric=("W_yy", "M"),
     )
 )  # fmt: skip
+
+_GUARDS = ("silent", "spectrum")
+
+
+class TwoLayerNSM(OfThePaper, OnlineEstimator):
+    """Nonnegative ICA by whitening and nonnegative similarity matching in two layers (Pehlevan et al. 2017).
+
+    Online and local, with nonnegative outputs; it needs three times the neurons of `TwoCompartmentNICA`.
+
+    Parameters
+    ----------
+    n_components : int, default=None
+        Number of sources d. None: the rank of the X of `fit`; in a stream, the number of mixtures.
+    eta0, decay, power : float, default=0.1, 1e-6, 1.0
+        The learning rate at sample t (from 0) is ``eta0 / (1 + decay * t) ** power``, as in the paper. If `eta0` is a function of
+        t, it is the whole schedule.
+    whitening_eta0, whitening_decay : float, default=0.01, 0.01
+        Learning rate of the whitening layer, zeta_t = whitening_eta0 / (1 + whitening_decay t).
+    mean_window : int, default=None
+        Running means weigh sample t by 1/t as in the paper; with a window, by 1/min(t, mean_window).
+    dynamics : {"exact", "gradient"}, default="exact"
+        How the neurons settle: exactly (a nonnegative quadratic program, as in the paper's experiments) or by the
+        projected gradient iteration of the algorithm box.
+    gamma, settle_tol, settle_steps : float, float, int, default=None, 1e-10, 10000
+        Of the gradient dynamics: the step (None: one that is safe for the weights at hand), the share of the input by which no
+        activity may be off at the end (at least 64 rounding units), and the most steps for a sample.
+    guards : bool or collection of str, default=True
+        Repairs to switch on: all, none, or some of ("silent", "spectrum"); see `bionica.kernels.guards`.
+    init : "random" or dict, default="random"
+        Initial weights: random (orthonormal feedforward, identity lateral), or arrays by the paper's names, W_xh, W_hg, W_hy, W_yy.
+        Those that are not given are random. They are copied.
+    n_epochs, shuffle : int, bool, default=1, False
+        How often `fit` presents the data, and whether in random order, another in each epoch (within the blocks of a Dask array).
+    random_state : int, RandomState instance or None, default=None
+        Seed of all that is random. A saved model keeps it if it is an int.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        What the network does to a mixture for which every output fires. If some outputs are silent the others settle without them,
+        so `transform` equals `max(components_ @ x, 0)` only up to the residual negativity of the fit.
+    mixing_ : ndarray of shape (n_features, n_components)
+        The estimated A, pseudoinverse of `components_`.
+    W_xh_, W_hg_, W_hy_, W_yy_ : ndarray
+        The weights, (n_components, n_features) and three times (n_components, n_components).
+    n_components_, n_features_in_ : int
+        Outputs, and mixtures per sample.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of the mixtures, if X had string column names.
+    n_samples_seen_ : int
+        Samples learned from.
+    repairs_ : dict of str to int
+        How often each guard acted; samples that were regularised (nearly singular lateral weights) or did not settle.
+
+    Examples
+    --------
+    >>> from bionica import TwoLayerNSM
+    >>> from bionica.datasets import mix, paper_mixing, sparse_uniform
+    >>> from bionica.metrics import permutation_error
+    >>> S = sparse_uniform(100_000, 3, rng=0)
+    >>> X, A = mix(S, paper_mixing("d3"))
+    >>> network = TwoLayerNSM.as_published("d3", random_state=0).fit(X)
+    >>> bool(permutation_error(S, network.transform(X)) < 1e-3)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **RATES, **DYNAMICS, **TRAINING,
+        "whitening_eta0": [SHARE],
+        "whitening_decay": [NONNEGATIVE],
+        "mean_window": [WINDOW, None],
+    }  # fmt: skip
+    _changeable: ClassVar = (*OnlineEstimator._changeable, "whitening_eta0", "whitening_decay")
+    #: Table 1 (appendix C), to the digit; and what all settings share.
+    _published: ClassVar[dict[str, dict[str, Any]]] = {
+        "always": {"guards": ("silent",)},
+        "d3": {"eta0": 1e-1, "decay": 1e-7},
+        "d10": {"eta0": 1e-1, "decay": 1e-6},
+        "images": {"eta0": 1e-1, "decay": 1e-6},
+    }
+
+    W_xh_ = weights("W_xh", "Weights from mixtures to whitened activities, (n_components, n_features).")
+    W_hg_ = weights("W_hg", "Weights from whitened activities to interneurons, (n_components, n_components).")
+    W_hy_ = weights("W_hy", "Weights from whitened activities to outputs, (n_components, n_components).")
+    W_yy_ = weights("W_yy", "Weights between outputs, (n_components, n_components).")
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        eta0: Rate = 0.1,
+        decay: float = 1e-6,
+        power: float = 1.0,
+        whitening_eta0: float = 0.01,
+        whitening_decay: float = 0.01,
+        mean_window: int | None = None,
+        dynamics: str = "exact",
+        gamma: float | None = None,
+        settle_tol: float = 1e-10,
+        settle_steps: int = 10_000,
+        guards: bool | Iterable[str] = True,
+        init: str | dict[str, Any] = "random",
+        n_epochs: int = 1,
+        shuffle: bool = False,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.eta0 = eta0
+        self.decay = decay
+        self.power = power
+        self.whitening_eta0 = whitening_eta0
+        self.whitening_decay = whitening_decay
+        self.mean_window = mean_window
+        self.dynamics = dynamics
+        self.gamma = gamma
+        self.settle_tol = settle_tol
+        self.settle_steps = settle_steps
+        self.guards = guards
+        self.init = init
+        self.n_epochs = n_epochs
+        self.shuffle = shuffle
+        self.random_state = random_state
+
+    def _learner_for(self, k: int, dtype: Any, X: Any = None, state: Any = None) -> NetworkLearner:
+        if state is None:
+            d, rng = self._number_of_outputs(k, X), check_random_state(self.random_state)
+            shapes = {"W_xh": (d, k), "W_hg": (d, d), "W_hy": (d, d), "W_yy": (d, d)}
+            W = {name: orthonormal_rows(rng, *shapes[name]) for name in ("W_xh", "W_hy")}
+            W |= {name: np.eye(d) for name in ("W_hg", "W_yy")} | given_weights(self, shapes, positive_definite="W_yy")
+            state = init(**{name: W[name].astype(dtype) for name in shapes}, rng=rng)
+        eps = float(np.finfo(dtype).eps)
+        dynamics = dynamics_of(self.dynamics, self.gamma, self.settle_tol, self.settle_steps, eps)
+        params = Params(dynamics, chosen_guards(self, _GUARDS), 0, int(self.mean_window or 0), eps)
+        rates = Schedule(self.eta0, self.decay, self.power, 1.0), Schedule(self.whitening_eta0, self.whitening_decay)
+        return NetworkLearner(state, params, rates)

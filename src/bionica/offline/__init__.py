@@ -1,1 +1,16 @@
-"""Offline methods: objectives, whitening, the rotation into the orthant, and the networks on all the data at once."""
+"""All samples at once: the objectives behind the networks, whitening, rotation, and their estimators."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .offline_nica import OfflineNICA
+
+__all__ = ["OfflineNICA"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "OfflineNICA":
+        from .offline_nica import OfflineNICA
+
+        return OfflineNICA
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,23 +1,26 @@
 """Offline nonnegative ICA: noncentered whitening, then the rotation into the nonnegative orthant."""
 
-from dataclasses import field
 from functools import partial
-from typing import Annotated, ClassVar
+from numbers import Integral
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.utils import check_random_state
 
+from .. import samples
+from .._compat.blas import one_blas_thread
 from .._compat.sklearn import AUTO, COUNT, POSITIVE
-from ..estimator import Separator
+from ..cone.count import count_sources
+from ..estimator import Estimator, Separator
 from ..kernels.rule import shapes
-from ..samples import Array, DaskRows, row_sample, validated_rows
-from ..trust.count import Count, count_sources
-from ..trust.findings import conclude, finding
+from ..samples import Array, DaskRows, some_rows
+from ..trust.count import Count
+from ..trust.findings import finding
 from ..trust.outliers import Limit, is_inlier, without_outliers
 from .noncentered_whitener import whitening_or_error
 from .rotation import rotate
-from .whitening import linear_map, moments, one_blas_thread, refine, row_space, unit_of, wider_than_long
+from .whitening import linear_map, moments, refine, row_space, unit_of, wider_than_long
 
 
 def _whitened(X: Array, matrix: Array, limit: Limit | None) -> Array:
@@ -28,7 +31,7 @@ def _whitened(X: Array, matrix: Array, limit: Limit | None) -> Array:
     return Z
 
 
-class BatchNICA(Separator):
+class BatchNICA(Separator, Estimator):
     """Nonnegative ICA of a NumPy or Dask array: the method to use offline, and to compare the networks with.
 
     The model is x = A s with independent nonnegative sources that are often near zero ("well grounded"). The data are whitened
@@ -37,7 +40,8 @@ class BatchNICA(Separator):
 
     Parameters
     ----------
-    {parameters}
+    n_components : int, "auto" or None, default=None
+        Number of sources d. None: the rank of X. "auto": as many as two halves of the samples agree on (`count_`).
     n_init : int, default=10
         Largest number of random starts of the rotation. Starts are added until two end at the smallest negativity; if none of
         `n_init` starts does so, a ConvergenceWarning says that the result may be a local minimum.
@@ -49,10 +53,23 @@ class BatchNICA(Separator):
     robust : bool, default=True
         Whether to leave outliers out of the fit: samples far beyond the tail of all the others (see `n_outliers_`). Set it to
         False if a source is active in 1 % of the samples or fewer, because its samples may look like outliers.
+    random_state : int, RandomState instance or None, default=None
+        Seed of all that is random. A saved model keeps it if it is an int.
 
     Attributes
     ----------
-    {attributes}
+    components_ : ndarray of shape (n_components, n_features)
+        The unmixing matrix W, with sources max(W x, 0).
+    mixing_ : ndarray of shape (n_features, n_components)
+        The estimated A; `components_ @ mixing_` is the identity.
+    n_components_, n_features_in_ : int
+        Outputs, and mixtures per sample.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of the mixtures, if X had string column names.
+    n_samples_seen_ : int
+        Samples seen, including outliers.
+    count_ : Count
+        With n_components="auto": `n_sources`, other `candidates`, and the angle between halves for each number that was tried.
     whitening_ : ndarray of shape (n_components, n_features)
         F; `components_` is a rotation of it.
     mean_ : ndarray of shape (n_features,)
@@ -93,23 +110,44 @@ class BatchNICA(Separator):
     array([1., 1., 1.])
     """
 
-    n_components: Annotated[int | str | None, COUNT, AUTO, None] = field(default=None, kw_only=False)
-    n_init: Annotated[int, COUNT] = 10
-    max_iter: Annotated[int, COUNT] = 500
-    tol: Annotated[float | None, POSITIVE, None] = None
-    robust: Annotated[bool, "boolean"] = True
-
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "n_components": [COUNT, AUTO, None],
+        "n_init": [COUNT],
+        "max_iter": [COUNT],
+        "tol": [POSITIVE, None],
+        "robust": ["boolean"],
+        "random_state": ["random_state"],
+    }
     _saved: ClassVar = shapes(dk="components_ whitening_", kd="mixing_") | {
         "mean_": "k:float64",
         **dict.fromkeys(("negativity_", "ambiguity_"), ":float64"),
         **dict.fromkeys(("n_iter_", "n_restarts_", "n_samples_seen_", "n_outliers_"), ":count"),
     }
 
+    def __init__(
+        self,
+        n_components: int | str | None = None,
+        *,
+        n_init: int = 10,
+        max_iter: int = 500,
+        tol: float | None = None,
+        robust: bool = True,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.robust = robust
+        self.random_state = random_state
+
     def _fit(self, X: npt.ArrayLike) -> None:
-        rows = validated_rows(self, X, min_samples=2)
+        rows = samples.rows(self, X, reset=True, min_samples=2)
         with one_blas_thread():
-            rng, d = check_random_state(self.random_state), self._given_number()
-            sample = np.asarray(rows[row_sample(*rows.shape)])
+            rng, d = check_random_state(self.random_state), None
+            if isinstance(self.n_components, Integral):
+                d = int(self.n_components)
+            sample = some_rows(rows)
             if self.n_components == "auto":
                 self.count_: Count = count_sources(sample)
                 d = self.count_.n_sources
@@ -150,4 +188,4 @@ class BatchNICA(Separator):
             f"no convergence in max_iter={self.max_iter} iterations: raise max_iter or tol": not rotation.converged,
         }
         problems = [finding("converged", reason=reason) for reason, holds in reasons.items() if holds]
-        conclude(self, sample, rows.shape[0], *problems)
+        self._warn_about_fit(sample, rows.shape[0], *problems)

@@ -27,17 +27,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..kernels import guards
-from ..kernels import settling as pivoting
-from ..kernels.loop import run
-from ..networks import interneuron, two_compartment
+from ..kernels.guards import Guards
+from ..kernels.loop import NO_RATES, run
+from ..kernels.settling import Exact
+from ..networks import two_compartment
 from .whitening import moments
 
 Array = NDArray[Any]
 Weights = dict[str, Array]
 
 
-class Offline(NamedTuple):
+class Descent(NamedTuple):
     """The result of an offline run.
 
     `weights` by the paper's names; `objective` L_1 or L_2 at each iteration; `gradient` the largest entry of the last step over
@@ -50,7 +50,7 @@ class Offline(NamedTuple):
     converged: bool
 
 
-def offline_interneuron(X: Array, W_xy: Array, W_yn: Array, *, eta: float, tol: float, max_iter: int) -> Offline:
+def offline_interneuron(X: Array, W_xy: Array, W_yn: Array, *, eta: float, tol: float, max_iter: int) -> Descent:
     """Algorithm 1 offline, from the weights W_xy (d, k) and W_yn (m, d), with a learning rate eta below 1.
 
     X is (n_samples, k), float64 and C-ordered. The run ends when no weight would change by more than `tol` of the largest with
@@ -77,7 +77,7 @@ def offline_two_compartment(
     tau: float,
     tol: float,
     max_iter: int,
-) -> Offline:
+) -> Descent:
     """Algorithm 2 offline, from the weights W_xz (d, k) and W_zz (d, d); otherwise as `offline_interneuron`.
 
     The learning rate eta is below tau, and below the inverse of the largest eigenvalue of cov(X).
@@ -102,7 +102,7 @@ def _iterate(
     rate: float,
     tol: float,
     max_iter: int,
-) -> Offline:
+) -> Descent:
     """Settle all samples and step, until the gradient is below `tol` or a weight overflows; Diverged if an output does."""
     weights = {name: np.array(W, dtype=np.float64, order="C") for name, W in start.items()}
     W_in = next(iter(weights.values()))
@@ -110,7 +110,7 @@ def _iterate(
     objective: list[float] = []
     gradient = np.inf
     while gradient > tol and len(objective) < max_iter:
-        settle(weights, X, Y)
+        write_outputs(weights, X, Y)
         W_in[~(Y > 0).any(axis=0)] *= -1  # outputs that fire for no sample, as online (appendix C)
         with np.errstate(over="ignore", invalid="ignore"):
             value, changes = step(weights, Y)
@@ -120,19 +120,16 @@ def _iterate(
         objective.append(value)
         if not np.isfinite(gradient):
             break
-    return Offline(weights, np.array(objective), gradient, gradient <= tol)
+    return Descent(weights, np.array(objective), gradient, gradient <= tol)
 
 
-def settle(weights: Weights, X: Array, Y: Array) -> None:
-    """Write the outputs of the samples X to Y, with frozen weights; Diverged if one overflows, with the first such sample."""
+def write_outputs(weights: Weights, X: Array, Y: Array) -> None:
+    """Write the outputs of the samples X to Y, with frozen weights; Diverged if one overflows, with the first such sample.
+
+    Algorithm 1 rests where Algorithm 2 does with W_zz = W_yn' W_yn.
+    """
     W, M = weights.values()
-    eps, rng = float(np.finfo(np.float64).eps), np.random.RandomState(0)  # the guards that would use it are off
-    common = (pivoting.Exact(eps), guards.Guards(), 0, eps, 0)
-    state: Any
-    params: Any
-    if "W_xy" in weights:
-        state, params = interneuron.init(W, M, np.ascontiguousarray(M.T), rng), interneuron.Params(*common)
-    else:
-        state, params = two_compartment.init(W, M, rng), two_compartment.Params(*common, 1.0)
+    state = two_compartment.init(W, M if "W_zz" in weights else M.T @ M, np.random.RandomState(0))
+    eps = float(np.finfo(np.float64).eps)
     with np.errstate(over="ignore", invalid="ignore"):
-        run(state, params, X, np.empty((0, 1)), Y)
+        run(state, two_compartment.Params(Exact(eps), Guards(), 0, 0, eps, 1.0), X, NO_RATES, Y)

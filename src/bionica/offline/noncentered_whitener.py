@@ -1,18 +1,19 @@
 """Noncentered whitening as a scikit-learn transformer; the mathematics is in `bionica.offline.whitening`."""
 
-from dataclasses import field
 from operator import attrgetter
-from typing import Annotated, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from .._compat.sklearn import COUNT, fit_context
-from ..estimator import Estimator
+from .. import samples
+from .._compat.blas import one_blas_thread
+from .._compat.sklearn import COUNT
+from ..estimator import Estimator, unchanged_on_error
 from ..model_file import Record
-from ..samples import Array, finite_map, unchanged_on_error, validated_rows
+from ..samples import Array, finite_map
 from ..trust.outliers import without_outliers
-from .whitening import ChunkedRows, Moments, Whitening, merge_moments, moments, one_blas_thread, refine, whitening
+from .whitening import ChunkedRows, Moments, Whitening, merge_moments, moments, refine, whitening
 
 
 def whitening_or_error(
@@ -56,7 +57,20 @@ class NoncenteredWhitener(Estimator):
 
     Attributes
     ----------
-    {attributes}
+    components_, mixing_ : ndarray of shape (n_components, n_features), (n_features, n_components)
+        F, and its right inverse U Lambda^{1/2}.
+    mean_, covariance_ : ndarray of shape (n_features,), (n_features, n_features)
+        Of the samples.
+    explained_variance_ : ndarray of shape (n_components,)
+        Variance along each direction kept, before whitening, largest first.
+    rank_ : int
+        Number of directions in which the data vary.
+    n_components_, n_features_in_ : int
+        Directions kept, and mixtures per sample.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of the mixtures, if X had string column names.
+    n_samples_seen_ : int
+        Samples seen, without the outliers of a robust `fit`.
 
     Notes
     -----
@@ -81,21 +95,32 @@ class NoncenteredWhitener(Estimator):
     True
     """
 
-    n_components: Annotated[int | None, COUNT, None] = field(default=None, kw_only=False)
-    robust: Annotated[bool, "boolean"] = False
-
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "n_components": [COUNT, None],
+        "robust": ["boolean"],
+    }
     _saved: ClassVar[dict[str, Any]] = {
-        "_moments": Record(Moments, {"mean": "k", "scatter": "kk"}),
+        "_moments": Record(Moments, {"n": ":count", "mean": "k", "scatter": "kk"}),
         "_whitening": Record(Whitening, {"matrix": "dk", "inverse": "kd", "eigenvalues": "r"}, optional=True),
         "_coarse": ":bool",
     }
 
-    def _check_saved(self) -> None:
-        if self._whitening is not None:
-            super()._check_saved()
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        robust: bool = False,
+    ) -> None:
+        self.n_components = n_components
+        self.robust = robust
+
+    def _restore(self, values: dict[str, Any]) -> None:
+        if values["_whitening"] is not None:
+            super()._restore(values)
+        self.__dict__.update(values)
 
     def _fit(self, X: npt.ArrayLike) -> None:
-        rows: Array | ChunkedRows = validated_rows(self, X, min_samples=2)
+        rows: Array | ChunkedRows = samples.rows(self, X, reset=True, min_samples=2)
         with one_blas_thread():
             m = moments(rows)
             if self.robust:
@@ -103,7 +128,6 @@ class NoncenteredWhitener(Estimator):
             self._whitening: Whitening | None = refine(rows, whitening_or_error(m, self.n_components, rows.dtype))
         self._moments, self._coarse = m, rows.dtype == np.float32
 
-    @fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: npt.ArrayLike, y: None = None) -> Self:
         """Add a chunk of samples to the mean and the covariance.
 
@@ -116,7 +140,8 @@ class NoncenteredWhitener(Estimator):
         """
         first = not hasattr(self, "_moments")
         with unchanged_on_error(self), one_blas_thread():
-            rows = validated_rows(self, X, reset=first)
+            self._freeze() if first else self._check_config()
+            rows = samples.rows(self, X, reset=first)
             m = moments(rows)
         # The rounding of float32 chunks stays in the moments.
         self._coarse = bool(rows.dtype == np.float32 or (not first and self._coarse))
@@ -136,7 +161,7 @@ class NoncenteredWhitener(Estimator):
         """The whitening of the present moments, cached until the next chunk."""
         if self._whitening is None:
             precision = np.float32 if self._coarse else np.float64
-            self._whitening = whitening_or_error(self._moments, self.n_components, precision)
+            self._whitening = whitening_or_error(self._moments, self._config["n_components"], precision)
         return self._whitening
 
     @property

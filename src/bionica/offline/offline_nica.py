@@ -1,32 +1,32 @@
 """Algorithms 1 and 2 on all the data at once, behind scikit-learn's interface."""
 
-from dataclasses import field
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
+from .. import samples
+from .._compat.blas import one_blas_thread
 from .._compat.sklearn import COUNT, NONNEGATIVE, POSITIVE, StrOptions
-from ..estimator import Separator, rank_of
-from ..estimators.network import orthonormal_rows
+from ..errors import DivergenceError
+from ..estimator import Estimator, Separator
 from ..kernels.loop import Diverged
-from ..kernels.rule import pseudoinverse, shapes, solve_lateral
-from ..samples import Array, DivergenceError, row_sample, validated_rows
-from ..trust.findings import conclude, finding
+from ..kernels.rule import orthonormal_rows, pseudoinverse, shapes, solve_lateral
+from ..samples import Array
+from ..trust.findings import finding
 from ..trust.outliers import without_outliers
-from .descent_ascent import Offline, offline_interneuron, offline_two_compartment, settle
-from .whitening import moments
+from .descent_ascent import Descent, offline_interneuron, offline_two_compartment, write_outputs
+from .whitening import moments, row_sample
 
 
-class OfflineNICA(Separator):
+class OfflineNICA(Separator, Estimator):
     """The paper's two networks in the offline setting: gradient descent-ascent on L_1 or L_2 with all the data (section 4).
 
     For studying the objectives and the limits of the online networks. `BatchNICA` finds the sources faster and more accurately.
 
     Parameters
     ----------
-    {parameters}
     n_components : int, default=None
         Number of sources d; the rank of X if None.
     network : {"interneuron", "two_compartment"}, default="interneuron"
@@ -42,10 +42,21 @@ class OfflineNICA(Separator):
         Largest number of iterations.
     robust : bool, default=True
         Whether to leave outliers out of the fit, as `BatchNICA` does.
+    random_state : int, RandomState instance or None, default=None
+        Seed of all that is random. A saved model keeps it if it is an int.
 
     Attributes
     ----------
-    {attributes}
+    components_ : ndarray of shape (n_components, n_features)
+        The unmixing matrix W, with sources max(W x, 0).
+    mixing_ : ndarray of shape (n_features, n_components)
+        The estimated A; `components_ @ mixing_` is the identity.
+    n_components_, n_features_in_ : int
+        Outputs, and mixtures per sample.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of the mixtures, if X had string column names.
+    n_samples_seen_ : int
+        Samples seen, including outliers.
     objective_curve_ : ndarray of shape (n_iterations,)
         L_1 or L_2 at each iteration. It need not fall monotonically: see `bionica.offline.descent_ascent`.
     n_iter_, n_outliers_ : int
@@ -53,7 +64,7 @@ class OfflineNICA(Separator):
 
     Examples
     --------
-    >>> from bionica import OfflineNICA
+    >>> from bionica.offline import OfflineNICA
     >>> from bionica.datasets import mix, paper_mixing, sparse_uniform
     >>> from bionica.metrics import permutation_error
     >>> S = sparse_uniform(10_000, 3, rng=0)
@@ -63,21 +74,45 @@ class OfflineNICA(Separator):
     True
     """
 
-    n_components: Annotated[int | None, COUNT, None] = field(default=None, kw_only=False)
-    network: Annotated[str, StrOptions({"interneuron", "two_compartment"})] = "interneuron"
-    eta: Annotated[float | None, POSITIVE, None] = None
-    tau: Annotated[float | None, POSITIVE, None] = None
-    tol: Annotated[float, NONNEGATIVE] = 5e-5
-    max_iter: Annotated[int, COUNT] = 1000
-    robust: Annotated[bool, "boolean"] = True
-
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "n_components": [COUNT, None],
+        "network": [StrOptions({"interneuron", "two_compartment"})],
+        "eta": [POSITIVE, None],
+        "tau": [POSITIVE, None],
+        "tol": [NONNEGATIVE],
+        "max_iter": [COUNT],
+        "robust": ["boolean"],
+        "random_state": ["random_state"],
+    }
     _saved: ClassVar = shapes(dk="components_ _W", kd="mixing_", dd="_M", t="objective_curve_") | {
         **dict.fromkeys(("n_iter_", "n_samples_seen_", "n_outliers_"), ":count")
     }
 
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        network: str = "interneuron",
+        eta: float | None = None,
+        tau: float | None = None,
+        tol: float = 5e-5,
+        max_iter: int = 1000,
+        robust: bool = True,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.network = network
+        self.eta = eta
+        self.tau = tau
+        self.tol = tol
+        self.max_iter = max_iter
+        self.robust = robust
+        self.random_state = random_state
+
+    @one_blas_thread()
     def _fit(self, X: ArrayLike) -> None:
-        data = np.array(validated_rows(self, X, dtype=np.float64), order="C")
-        self.n_samples_seen_, d = len(data), self._given_number(data.shape[1]) or rank_of(data)
+        data = np.array(samples.rows(self, X, reset=True, min_samples=2, dtype=np.float64), order="C")
+        self.n_samples_seen_, d = len(data), self._number_of_outputs(data.shape[1], data)
         if not np.ptp(data, axis=0).any():
             raise ValueError(f"The {len(data)} sample(s) of X do not vary: pass at least two samples that differ")
         m = moments(data)
@@ -88,7 +123,7 @@ class OfflineNICA(Separator):
             data = inliers[:]
         eigenvalues, vectors = np.linalg.eigh(m.covariance)
         # Weights outside the leading directions would never be unlearned if X does not span them.
-        W = orthonormal_rows(check_random_state(self.random_state), d, d, np.float64) @ vectors[:, ::-1][:, :d].T
+        W = orthonormal_rows(check_random_state(self.random_state), d, d) @ vectors[:, ::-1][:, :d].T
         try:
             solution = self._run(data, W, float(eigenvalues[-1]))
         except Diverged as error:
@@ -103,9 +138,9 @@ class OfflineNICA(Separator):
         self.n_outliers_ = self.n_samples_seen_ - len(data)
         reason = f"no convergence in max_iter={self.max_iter} iterations: raise max_iter or tol, or lower eta"
         problems = () if solution.converged else (finding("converged", reason=reason),)
-        conclude(self, data[row_sample(*data.shape)], self.n_samples_seen_, *problems)
+        self._warn_about_fit(data[row_sample(*data.shape)], self.n_samples_seen_, *problems)
 
-    def _run(self, X: Array, W: Array, largest_eigenvalue: float) -> Offline:
+    def _run(self, X: Array, W: Array, largest_eigenvalue: float) -> Descent:
         common: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter}
         if self.network == "interneuron":
             eta = 0.5 if self.eta is None else self.eta
@@ -124,14 +159,14 @@ class OfflineNICA(Separator):
     @property
     def weights_(self) -> dict[str, Array]:
         """The learned weights by the paper's names: W_xy, W_yn or W_xz, W_zz."""
-        names = ("W_xy", "W_yn") if self.network == "interneuron" else ("W_xz", "W_zz")
+        names = ("W_xy", "W_yn") if self._config["network"] == "interneuron" else ("W_xz", "W_zz")
         return dict(zip(names, (self._W, self._M), strict=True))
 
     def _outputs(self, X: Array) -> Array:
         data = np.array(X, dtype=np.float64, order="C")
         Y = np.zeros((len(data), len(self.components_)))
         try:
-            settle(self.weights_, data, Y)
+            write_outputs(self.weights_, data, Y)
             with np.errstate(over="ignore"):
                 Y = Y.astype(X.dtype, copy=False)
             if not (finite := np.isfinite(Y).all(axis=1)).all():

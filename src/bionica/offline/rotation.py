@@ -17,10 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 from scipy import linalg
-from sklearn.utils.random import sample_without_replacement
 
 from .lbfgs import Minimum, minimise
-from .whitening import ChunkedRows, fold, row_blocks
+from .whitening import ChunkedRows, fold, row_blocks, row_sample
 
 Array = npt.NDArray[Any]
 
@@ -133,7 +132,7 @@ def rotate(
 
 
 def _random_rows(Z: Array | ChunkedRows, size: int, rng: np.random.RandomState) -> Array | ChunkedRows:
-    """`size` random rows of Z in their order, or Z itself if that would save little."""
+    """A sample of `size` rows of Z, or Z itself if that would save little."""
     if 3 * size >= Z.shape[0]:
         return Z
-    return Z[np.sort(sample_without_replacement(Z.shape[0], size, random_state=rng))]
+    return Z[row_sample(*Z.shape, most=size, numbers=size * Z.shape[1], seed=rng.randint(2**31 - 1))]

@@ -1,4 +1,4 @@
-"""Noncentered whitening (unit covariance, mean left in), leading directions, numerical rank, and blocks of rows.
+"""Noncentered whitening (unit covariance, mean left in), leading directions, numerical rank, blocks and samples of rows.
 
 Nonnegative ICA needs outputs z = F x whose covariance is the identity and whose mean is not removed (section 2.1 of the paper,
 after Plumbley 2003). Without the mean, "nonnegative" has no meaning.
@@ -14,34 +14,22 @@ arrays block by block (`ChunkedRows`). Moments are (n, mean, scatter), joined by
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from scipy import linalg
-from threadpoolctl import ThreadpoolController
+
+from .._compat.blas import one_blas_thread
 
 Array = npt.NDArray[Any]
 T = TypeVar("T")
 
+WIDE = 1000  # features: with more, matrices of features x features are avoided
 _BLOCK_BYTES = 1 << 17  # blocks stay in cache, and BLAS multiplies narrow ones in a single thread
 _TILE = 48  # rows: the kernels of BLAS compute every row of such a tile in the same order
 _PADDED = 4096  # features: with more, padding a few rows to a tile costs too much memory
 _SAFE = 2.0**200  # squares of numbers up to this size, and of their inverses, are far from the limits of float64
-
-
-@cache
-def _blas() -> ThreadpoolController:
-    return ThreadpoolController()
-
-
-def one_blas_thread() -> Any:
-    """Context in which BLAS uses one thread, so that sums have the same bits on any number of cores.
-
-    Products of blocks that fit in cache are not faster with more.
-    """
-    return _blas().limit(limits=1, user_api="blas")
 
 
 class ChunkedRows(ABC):
@@ -71,21 +59,35 @@ def row_blocks(n_rows: int, n_columns: int, itemsize: int = 8) -> Iterator[slice
         yield slice(start, min(start + step, n_rows))
 
 
+def row_sample(n: int, k: int, *, most: int = 4000, numbers: int = 1 << 21, seed: int = 0) -> npt.NDArray[np.int64]:
+    """Which of n rows of k numbers to look at: one random row of each stratum, in their order.
+
+    There are at most `most` of them, and about `numbers` numbers. Evenly spaced rows would alias with periodic data.
+    """
+    size = min(n, most, max(200, numbers // max(k, 1)))
+    edges = np.arange(size + 1) * n // max(size, 1)
+    return np.asarray(np.random.RandomState(seed).randint(edges[:-1], edges[1:], dtype=np.int64))
+
+
+@one_blas_thread()
 def linear_map(X: Array, matrix: Array, out: Array | None = None) -> Array:
     """X @ matrix.T in the precision of X. Whatever the strides of X, at most one block of rows is copied.
 
-    A row has the same bits however X is cut into calls, up to 4,096 features: incomplete tiles are padded with rows of zeros, and
-    sums are float64, because some kernels for float32 (Haswell, Zen) add in another order in every second half of a tile.
+    A row has the same bits however X is cut into calls, up to 4,096 features. BLAS chooses its kernel by the shape of a product, so
+    that every product has the same one: a tile of 48 rows, padded with zeros. Sums are float64, because some kernels for float32
+    (Haswell, Zen) add in another order in every second half of a tile.
     """
+    k = X.shape[1]
     right = np.ascontiguousarray(matrix.T, dtype=np.float64)
     if out is None:
         out = np.empty((X.shape[0], right.shape[1]), dtype=X.dtype)
-    for rows in row_blocks(X.shape[0], X.shape[1], X.itemsize):
-        block = X[rows].astype(np.float64, copy=False)
-        missing = -len(block) % _TILE
-        if missing and X.shape[1] <= _PADDED:
-            block = np.concatenate([block, np.zeros((missing, X.shape[1]))])
-        out[rows] = (block @ right)[: len(X[rows])]
+    for rows in row_blocks(len(X), k, X.itemsize):
+        block = np.ascontiguousarray(X[rows], dtype=np.float64)
+        n, height = len(block), _TILE if k <= _PADDED else len(block)
+        if n % height:
+            block = np.concatenate([block, np.zeros((-n % height, k))])
+        tiles = block.reshape(-1, height, k) @ right
+        out[rows] = tiles.reshape(len(block), -1)[:n]
     return out
 
 
@@ -101,31 +103,37 @@ def unit_of(X: Array) -> float:
 
 
 class Moments(NamedTuple):
-    """Count, mean and scatter (the sum of centred outer products) of rows."""
+    """Weight (their number, unless old rows decay), mean and scatter (the sum of centred outer products) of rows."""
 
-    n: int
+    n: float
     mean: Array
     scatter: Array
 
     @property
     def covariance(self) -> Array:
         """C_xx, the scatter over the number of samples."""
-        return self.scatter / max(self.n, 1)
+        return self.scatter / (self.n or 1)
+
+    @property
+    def second(self) -> Array:
+        """The second moment <x x'>, mean included."""
+        return np.asarray(self.covariance + np.outer(self.mean, self.mean))
 
 
-def merge_moments(a: Moments, b: Moments) -> Moments:
-    """The moments of two disjoint sets of rows together (Chan, Golub and LeVeque 1983, eq. 2.1)."""
+def merge_moments(a: Moments, b: Moments, decay: float = 1) -> Moments:
+    """The moments of two disjoint sets of rows together (Chan, Golub and LeVeque 1983, eq. 2.1); `decay` is the weight of a."""
     if not a.n or not b.n:
         return a if a.n else b
-    n = a.n + b.n
+    old = decay * a.n  # an integer without decay
+    n = old + b.n
     delta = b.mean - a.mean
-    scatter = a.scatter + b.scatter
-    scatter += np.outer(delta, delta * (a.n * (b.n / n)))
+    scatter = decay * a.scatter + b.scatter
+    scatter += np.outer(delta, delta * (old * (b.n / n)))
     return Moments(n, a.mean + delta * (b.n / n), scatter)
 
 
 def moments(X: Array | ChunkedRows, F: Array | None = None) -> Moments:
-    """Count, mean and scatter of the rows x of X, or of F x, in float64; the same to rounding for any chunking of the rows."""
+    """Moments of the rows x of X, or of F x, in float64; the same to rounding for any chunking of the rows."""
     return fold(X, _moments_of_block, merge_moments, F)
 
 
@@ -240,8 +248,8 @@ def refine(X: Array | ChunkedRows, white: Whitening) -> Whitening:
 
 
 def wider_than_long(X: Array) -> bool:
-    """Whether the covariance of X is best computed in the space of its rows: 1000 features or more, and fewer samples."""
-    return bool(X.shape[1] >= 1000 and X.shape[1] > X.shape[0])
+    """Whether the covariance of X is best computed in the space of its rows: many features, and fewer samples."""
+    return bool(X.shape[1] >= WIDE and X.shape[1] > X.shape[0])
 
 
 def row_space(X: Array) -> tuple[Array, Array]:
@@ -260,9 +268,36 @@ def in_features(white: Whitening, Q: Array) -> Whitening:
     return white._replace(matrix=signs[:, None] * (white.matrix @ Q.T), inverse=inverse * signs)
 
 
-def leading(X: Array, n_components: int | None = None) -> Whitening:
-    """The whitening of an array of any shape on its leading directions; no covariance of the features if it is wide."""
-    if not wider_than_long(X):
-        return whitening(moments(X), n_components, precision=X.dtype)
-    C, Q = row_space(X)
-    return in_features(whitening(moments(C), n_components, precision=X.dtype, one_unit=True), Q)
+def leading(X: Array, n_components: int | None = None, *, centred: bool = True) -> Whitening:
+    """The whitening of an array of any shape on its leading directions; no covariance of the features if it is wide.
+
+    If not `centred`, it is that of the second moment <x x'>, in which the mean is a direction like others.
+    """
+    C, Q = row_space(X) if wider_than_long(X) else (X, None)
+    m = moments(C)
+    if not centred:
+        m = Moments(m.n, np.zeros_like(m.mean), m.n * m.second)
+    white = whitening(m, n_components, precision=X.dtype, one_unit=Q is not None)
+    return white if Q is None else in_features(white, Q)
+
+
+def rank_of(X: Array, *, centred: bool = True) -> int:
+    """Number of directions of the rows of X that rounding of its dtype cannot explain; of some rows if X is wide.
+
+    Cones are not centred: sources that sum to one have a singular covariance, but not a singular second moment.
+    """
+    rows = X if X.shape[1] <= WIDE else X[row_sample(*X.shape, most=2 * WIDE, numbers=1 << 24)]
+    return leading(rows / rows.dtype.type(largest(rows)), centred=centred).rank
+
+
+def padded_whitening(block: Array, d: int, *, centred: bool = True) -> tuple[Array, Array]:
+    """F (d, k), the whitening of a block on d directions, and its right inverse; directions that are not in it are scaled alike."""
+    scale = largest(block)
+    white = leading(block / scale, d, centred=centred)
+    F, inverse, rank = white.matrix, white.inverse, len(white.matrix)
+    if rank < d:
+        typical = float(np.sqrt(white.eigenvalues.mean())) if rank else 1.0
+        basis = np.linalg.qr(np.hstack([inverse, np.eye(block.shape[1], d)]))[0][:, rank:d]
+        F = np.vstack([F, basis.T / typical])
+        inverse = np.hstack([inverse, basis * typical])
+    return F / scale, inverse * scale

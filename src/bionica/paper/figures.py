@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import datasets, estimators, metrics, plot
+from .. import NoncenteredWhitener, datasets, metrics, plot
+from ..errors import DivergenceError
 from ..sweep.run import outputs
 from ..sweep.table import Row
 from .plans import SETTINGS, Reproduction, plans_of
@@ -31,8 +32,8 @@ LOOKS = {
     "TwoLayerNSM": ("2-layer NSM", "#009E73", "-"),
     "NonnegativePCA": ("Nonnegative PCA", "#CC79A7", "-"),
     "StreamingNICA": ("StreamingNICA (ours, no tuning)", "#000000", "-"),
-    "InterneuronNICA untuned": ("Algorithm 1, ours untuned", "#0072B2", "--"),
-    "TwoCompartmentNICA untuned": ("Algorithm 2, ours untuned", "#D55E00", "--"),
+    "InterneuronNICA untuned": ("Algorithm 1, untuned defaults", "#0072B2", "--"),
+    "TwoCompartmentNICA untuned": ("Algorithm 2, untuned defaults", "#D55E00", "--"),
     "ConeNetwork": ("ConeNetwork", "#009E73", "-"),
     "MinimumVolumeCone": ("MinimumVolumeCone (stream)", "#CC79A7", "-"),
     "BatchNICA": ("BatchNICA (offline)", "#000000", "-."),
@@ -105,7 +106,7 @@ def scatter_figure(config: Reproduction, rows: Sequence[Row]) -> Any:
     """Draw sources, mixtures, whitened mixtures and recovered sources, and follow three of the sources (figure 1)."""
     (case,) = plans_of(replace(config, experiments=("figure1",)))["figure1", "d2"].cases()
     _, S, X, Y = outputs(case)
-    whitened = np.asarray(estimators.NoncenteredWhitener(2).fit_transform(X))
+    whitened = np.asarray(NoncenteredWhitener(2).fit_transform(X))
     clouds = (S, X, whitened, Y[:, metrics.match_sources(S, Y).permutation])
     corners = np.array([[0.45, 2.6], [2.5, 0.55], [1.9, 1.9]])
     tracked = [np.argmin(((S[:N_POINTS] - corner) ** 2).sum(axis=1)) for corner in corners]
@@ -132,7 +133,7 @@ def images_figure(config: Reproduction, rows: Sequence[Row]) -> Any:
     pictures = [("Sources", S), ("Mixtures", datasets.mix(S, datasets.paper_mixing("images"))[0])]
     plan = plans_of(replace(config, experiments=("figure5",), runs=1))["figure5", "images"]
     for case, title in zip(plan.cases(), ("Algorithm 1", "Algorithm 2"), strict=False):
-        with suppress(estimators.DivergenceError):
+        with suppress(DivergenceError):
             _, presented, _, Y = outputs(case)
             order = case.data.order(case.seed)
             assert order is not None

@@ -9,9 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from .. import metrics
-from ..estimators import ConeNetwork, MinimumVolumeCone
-from ..estimators.network import SOURCES
+from .. import ConeNetwork, MinimumVolumeCone, metrics
 from ..sweep import Plan
 
 Array = NDArray[Any]
@@ -84,7 +82,7 @@ def _plan(config: Reproduction, experiment: str, setting: str) -> Plan:
     elif setting == "d2":
         data = {"kind": "sparse_uniform", "d": 2, "T": 20_000, "mixing": FIGURE1_MIXING}
     else:
-        data = {"kind": "sparse_uniform", "d": SOURCES[setting], "T": config.n_samples, "mixing": setting}
+        data = {"kind": "sparse_uniform", "d": int(setting[1:]), "T": config.n_samples, "mixing": setting}
     body |= {"data": [{"name": setting, **data}], "network": _networks(config, experiment, setting)}
     return Plan.from_dict(body)
 
@@ -95,7 +93,7 @@ def _networks(config: Reproduction, experiment: str, setting: str) -> list[dict[
     if experiment == CONE_NETWORK:
         scaled = ("ConeNetwork", "MinimumVolumeCone")
         ours = [{"name": f"{__name__}:Scaled{name}", "label": name} for name in scaled]
-        return [*ours, *({"name": name} for name in (*NETWORKS[:2], "StreamingNICA"))]
+        return [*ours, {"name": "StreamingNICA"}]
     if experiment == "table1":
         return [network | {"published": setting} for network in tomllib.loads(paper_grid())["network"]]
     networks: list[dict[str, Any]] = [{"name": name, "published": setting} for name in NETWORKS]

@@ -6,7 +6,8 @@ from operator import itemgetter
 
 import numpy as np
 
-from .. import estimators
+import bionica
+
 from ..sweep import Table
 from ..sweep.table import Row
 from .figures import label_of
@@ -43,7 +44,7 @@ def grid_means(tables: Tables) -> list[Row]:
     """The `final_rows` of the grid search, the best of each network first; `paper` says whether it is the paper's choice."""
     means = []
     for row in final_rows(tables, "table1"):
-        printed = getattr(estimators, row["network"])._published[row["setting"]]
+        printed = getattr(bionica, row["network"]).as_published(row["setting"]).get_params()
         means.append({**row, "paper": all(row[name] in (None, printed.get(name)) for name in _HYPERPARAMETERS)})
     return means
 

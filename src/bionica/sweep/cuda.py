@@ -1,7 +1,8 @@
 """Cases on a GPU: networks of one kind and size run together, one thread each, and the data of a batch are sent once.
 
-Some cases run on the CPU: offline methods, networks with a running whitening (their rules are attended to in Python) or a gain that
-follows the input (`precondition="scale"`), those that cannot be started, and batches that do not fit into the memory of the card.
+Some cases run on the CPU: offline methods, networks with a running whitening (their rules need periodic maintenance in Python),
+those that cannot be started, and batches that do not fit into the memory of the card. Where a weight overflows, the CPU names that
+sample, and a GPU the next whose output does.
 """
 
 import warnings
@@ -12,10 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._compat.numba_cuda import cuda
+from ..estimator import OnlineEstimator
 from ..kernels import cuda as gpu
+from ..kernels.learner import NetworkLearner
 from ..kernels.rule import leaves, rule_of
 from .plan import Case
-from .run import Outcome, errors, sum_times
+from .run import Outcome, matched_errors, sum_times
 
 
 class _Entry(NamedTuple):
@@ -27,7 +30,6 @@ class _Entry(NamedTuple):
     X: np.ndarray
     S: np.ndarray
     rates: np.ndarray
-    silent: int
 
 
 def unavailable() -> str | None:
@@ -50,7 +52,7 @@ def run(cases: Sequence[Case], on_cpu: Callable[[Sequence[Case]], Generator[Outc
         if (entry := _open(case, shared)) is None:
             elsewhere.append(case)
         else:
-            groups[gpu.kind(entry[1:3]), entry.X.shape, entry.silent, case.times].append(entry)
+            groups[gpu.kernel_signature(entry[1:3]), entry.X.shape, case.times].append(entry)
     gpu.compile_in_processes([_batch(entries[:1]) for entries in groups.values()])
     room = 0.8 * cuda().current_context().get_memory_info()[0]  # of the free memory
     for entries in groups.values():
@@ -73,7 +75,7 @@ def _bytes(entries: list[_Entry]) -> int:
 def _open(case: Case, shared: dict[Any, Any]) -> _Entry | None:
     """Start a network, or return None if the CPU is needed. `shared` keeps data and rates."""
     transformer, model = case.start()
-    if not hasattr(model, "_open") or getattr(model, "precondition", None) == "scale":
+    if not isinstance(model, OnlineEstimator):
         return None
     if case.data_key not in shared:
         shared[case.data_key] = case.data.load(*case.data_key[1:])
@@ -84,14 +86,14 @@ def _open(case: Case, shared: dict[Any, Any]) -> _Entry | None:
                 shared[whitened] = np.ascontiguousarray(transformer.fit_transform(X))
             X = shared[whitened]
         with np.errstate(all="ignore"):
-            state, silent = model._open(X)
-            rates = model._rates(state, len(X))
+            learner = model._learner_for(X.shape[1], X.dtype)
+            if not isinstance(learner, NetworkLearner) or rule_of(learner.state).maintain:
+                return None
+            rates = learner.rates_at(0, len(X))
     except (ArithmeticError, ValueError):  # the CPU finds the same, and says why
         return None
-    if rule_of(state).attend:
-        return None
     rates = shared.setdefault((rates.shape, rates.tobytes()), rates)
-    return _Entry(case, state, model._rule_params(state, X.dtype), X, S, rates, silent)
+    return _Entry(case, learner.state, learner.params, X, S, rates)
 
 
 def _compute(entries: list[_Entry]) -> Generator[Outcome]:
@@ -101,7 +103,7 @@ def _compute(entries: list[_Entry]) -> Generator[Outcome]:
     for i, (case, *_) in enumerate(entries):
         diverged = results.done[i] < case.times[-1]
         status = f"diverged at sample {results.done[i]}" if diverged else "ok"
-        error, last_tenth = (None, None) if diverged else errors(results.sums[..., i], case.times)
+        error, last_tenth = (None, None) if diverged else matched_errors(results.sums[..., i], case.times)
         yield Outcome(case.key, status, error, last_tenth, int(results.repairs[i]), seconds, "cuda")
 
 
@@ -118,5 +120,4 @@ def _batch(entries: list[_Entry]) -> gpu.Batch:
         np.stack([entries[i].rates for i in schedules]).astype(dtype),
         schedule,
         np.array(sum_times(entries[0].case.times)),
-        entries[0].silent,
     )

@@ -24,8 +24,10 @@ from uuid import uuid4
 
 import numpy as np
 
-from .. import __version__, datasets, estimators
-from ..estimators.network import published
+import bionica
+
+from .. import datasets
+from .._compat.sklearn import check_parameters
 from ..samples import check_finite
 
 Pair = tuple[np.ndarray, np.ndarray]
@@ -91,12 +93,12 @@ def find_estimator(name: Any) -> Any:
     """Return the class that a plan calls `name`: one of bionica's, or module:Class."""
     module, colon, path = str(name).partition(":")
     try:
-        cls = attrgetter(path)(import_module(module)) if colon else getattr(estimators, module, None)
+        cls = attrgetter(path)(import_module(module)) if colon else getattr(bionica, module, None)
     except Exception as error:  # a module may raise anything while it is imported
         remedy = "install its module, or put it on PYTHONPATH; workers cannot import from a notebook"
         raise ImportError(f"name = {name!r}: {error}; {remedy}") from error
     if not (hasattr(cls, "get_params") and (is_online(cls) or hasattr(cls, "fit_transform"))):
-        ours = [each for each in estimators.__all__ if hasattr(getattr(estimators, each), "fit_transform")]
+        ours = [each for each in bionica.__all__ if hasattr(getattr(bionica, each), "fit_transform")]
         needs = "module:Class with get_params, and partial_fit_transform or fit_transform"
         raise ValueError(f"name = {name!r} is not an estimator: choose from {', '.join(ours)}, or give {needs}")
     return cls
@@ -109,20 +111,24 @@ def is_online(cls: Any) -> bool:
 
 @cache
 def source_digest(cls: Any) -> str:
-    """Digest of the files of a class from outside bionica and of its bases in the same package: an edit makes new cases."""
+    """Digest of bionica's source, and of the files of a class from elsewhere and of its bases in the same package.
+
+    An edit makes new cases: a result of other code is not taken for one of this.
+    """
     package = cls.__module__.partition(".")[0]
-    if package == "bionica":
-        return ""
     try:
         files = {inspect.getfile(base) for base in cls.__mro__ if base.__module__.partition(".")[0] == package}
-        return "".join(_digest(Path(file)) for file in sorted(files))
-    except (OSError, TypeError):  # a notebook: a result of another definition must not be taken for one of this
+        ours = Path(bionica.__file__).parent.rglob("*.py")
+        return _digest(*sorted(ours), *(() if package == "bionica" else map(Path, sorted(files))))
+    except (OSError, TypeError):  # a notebook
         return uuid4().hex
 
 
-def _digest(path: Path) -> str:
-    """Digest of a file, or of every file of a folder."""
-    files = sorted(file for file in path.iterdir() if file.is_file()) if path.is_dir() else [path]
+def _digest(*paths: Path) -> str:
+    """Digest of files, and of every file in folders."""
+    files: list[Path] = []
+    for path in paths:
+        files += sorted(file for file in path.iterdir() if file.is_file()) if path.is_dir() else [path]
     return hashlib.sha256(b"".join(hashlib.sha256(file.read_bytes()).digest() for file in files)).hexdigest()[:16]
 
 
@@ -168,7 +174,7 @@ def _open_files(mixtures: str, sources: str) -> Pair:
 
 
 @dataclass(frozen=True)
-class Data:
+class DataEntry:
     """One entry of `[[data]]`; see docs/guides/sweep.md for the keys.
 
     d sources and k mixtures, `n_samples` in all presentations. `digest` is that of the contents of its files.
@@ -186,7 +192,7 @@ class Data:
     seed: int | None
 
     @classmethod
-    def read(cls, folder: Path, entry: Mapping[str, Any]) -> "Data":
+    def read(cls, folder: Path, entry: Mapping[str, Any]) -> "DataEntry":
         """Check an entry by making its first two samples; paths are relative to `folder`."""
         keys = {"kind": None, **entry}
         kind = keys.pop("kind")
@@ -251,6 +257,8 @@ class Network:
             _check(isinstance(table, Mapping), key, table, "give names of parameters and their values")
         choices = []
         for key, values in [*((key, [value]) for key, value in params.items()), *grid.items()]:
+            gone = "it no longer exists: for 'natural' name StreamingNICA, for 'scale' and 'none' omit it"
+            _check(key != "precondition", key, values, gone)
             settable = key not in ("random_state", "n_epochs", "shuffle")
             _check(settable, key, values, "give seeds, or epochs and shuffle of the data")
             _check(key not in params or key not in grid, key, values, "it is in params and in grid: give it once")
@@ -267,21 +275,21 @@ class Case:
     network: Network
     params: Params
     seed: int
-    data: Data
+    data: DataEntry
     dtype: str
     times: tuple[int, ...]
 
     @cached_property
     def key(self) -> str:
-        """Digest of everything that the result depends on, the version of bionica included, and not of its label."""
+        """Digest of everything that the result depends on, the source of bionica included, and not of its label."""
         network = [self.network.name, self.network.published, source_digest(self.network.cls), sorted(self.params)]
         options = sorted(item for item in self.data.options if item[0] not in _PATHS)
         data = [self.data.kind, options, self.data.digest, self.data.epochs, self.data.shuffle, self.data.seed]
-        text = json.dumps([*network, self.seed, self.dtype, self.times, data, __version__])
+        text = json.dumps([*network, self.seed, self.dtype, self.times, data])
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property
-    def data_key(self) -> tuple[Data, int, str]:
+    def data_key(self) -> tuple[DataEntry, int, str]:
         """What cases on the same arrays have in common: the data, their seed and their precision."""
         return self.data, self.seed if self.data.seed is None else self.data.seed, self.dtype
 
@@ -294,16 +302,23 @@ class Case:
         """Return the estimator; its outputs are as many as the sources, unless the plan says otherwise."""
         cls, setting = self.network.cls, self.network.published
         names = inspect.signature(cls).parameters
-        drawn = {"random_state": self.seed, "n_components": self.data.d}
-        base = {name: value for name, value in drawn.items() if name in names}
-        return cls(**base | (published(cls, setting) if setting else {})).set_params(**dict(self.params))
+        seed = {"random_state": self.seed} if "random_state" in names else {}
+        if setting is None:
+            model = cls(**seed | ({"n_components": self.data.d} if "n_components" in names else {}))
+        elif hasattr(cls, "as_published"):
+            model = cls.as_published(setting, **seed)
+        else:
+            raise ValueError(
+                f"published = {setting!r}: {cls.__name__} is not in the paper, and has no published setting"
+            )
+        return model.set_params(**dict(self.params))
 
     def start(self) -> tuple[Any, Any]:
         """Return the transformer that all mixtures go through first, or None, and the estimator."""
         model = self.estimator()
-        if not isinstance(model, estimators.NonnegativePCA) or model.whiten != "offline":
+        if not isinstance(model, bionica.NonnegativePCA) or model.whiten != "offline":
             return None, model
-        return estimators.NoncenteredWhitener(model.n_components, robust=True), model.set_params(whiten=False)
+        return bionica.NoncenteredWhitener(model.n_components, robust=True), model.set_params(whiten=False)
 
 
 @dataclass(frozen=True)
@@ -312,7 +327,7 @@ class Plan:
 
     Attributes
     ----------
-    data : tuple of Data
+    data : tuple of DataEntry
     networks : tuple of Network
     seeds : tuple of int
         Seeds of the initial weights, and of data without a seed of their own.
@@ -334,7 +349,7 @@ class Plan:
     40
     """
 
-    data: tuple[Data, ...]
+    data: tuple[DataEntry, ...]
     networks: tuple[Network, ...]
     seeds: tuple[int, ...]
     times: int | tuple[int, ...]
@@ -354,7 +369,7 @@ class Plan:
         seeds, times = _integers(body.get("seeds", 1), "seeds", 0), _integers(body.get("times", 1), "times", 1)
         seeds, dtype = tuple(range(seeds)) if isinstance(seeds, int) else seeds, body.get("dtype", "float64")
         _check(dtype in ("float64", "float32"), "dtype", dtype, "choose from float64, float32")
-        data = _read(body, "data", partial(Data.read, Path(folder)))
+        data = _read(body, "data", partial(DataEntry.read, Path(folder)))
         networks = _read(body, "network", Network.read)
         names = {"data.name": [d.name for d in data], "network.label": [n.label for n in networks], "seeds": [*seeds]}
         for key, values in names.items():  # the table could not distinguish equal ones
@@ -365,7 +380,7 @@ class Plan:
                 hash(case)
                 model = case.estimator()
                 if hasattr(model, "_parameter_constraints"):
-                    model._validate_params()
+                    check_parameters(model)
                 count = model.get_params(deep=False).get("n_components", case.data.d)
                 remedy = f"data {case.data.name!r} has {case.data.d} sources, and each is compared with one output"
                 _check(count == case.data.d, "n_components", count, remedy)

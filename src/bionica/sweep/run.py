@@ -29,12 +29,12 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 from sklearn.exceptions import ConvergenceWarning
-from threadpoolctl import ThreadpoolController
 
 from .. import __version__
+from .._compat.blas import one_blas_thread
+from ..errors import DivergenceError
 from ..io import check_folder, import_optional, write_own
-from ..samples import DivergenceError
-from .plan import Case, Data, Plan, errors_named, is_online, source_digest
+from .plan import Case, DataEntry, Plan, errors_named, is_online, source_digest
 from .table import Row, Table, table_bytes
 
 PlanLike = Plan | Mapping[str, Any] | str | os.PathLike[str]
@@ -43,9 +43,6 @@ JOURNAL, RESULTS = "journal.jsonl", "results.csv"
 #: Without a number of processes, a sweep that costs less (see `Case.cost`), about 1 s, runs in this one.
 SMALL_SWEEP = 60_000_000
 _FAILED = "a worker failed or is gone: run again, with fewer processes if memory was short; finished cases are kept"
-
-#: The BLAS of NumPy and of SciPy, whose threads change the last bits of a result.
-_BLAS = ThreadpoolController()
 
 
 @dataclass(frozen=True)
@@ -70,7 +67,7 @@ class Outcome:
     machine: str = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
 
 
-@_BLAS.wrap(limits=1)  # the same bits everywhere, and no thread waits for another
+@one_blas_thread()  # the same bits everywhere, and no thread waits for another
 def run_case(case: Case) -> Outcome:
     """Run one case; a setting that diverges or that the estimator refuses is an outcome too."""
     _load(*case.data_key)  # an error of the data ends the sweep
@@ -85,7 +82,7 @@ def run_case(case: Case) -> Outcome:
         return Outcome(case.key, status, None, None, 0, time.perf_counter() - started)
     sums = squared_sums(S, Y, sum_times(case.times))
     repairs = sum(getattr(model, "repairs_", {}).values())
-    return Outcome(case.key, "ok", *errors(sums, case.times), repairs, time.perf_counter() - started)
+    return Outcome(case.key, "ok", *matched_errors(sums, case.times), repairs, time.perf_counter() - started)
 
 
 def outputs(case: Case) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray]:
@@ -99,7 +96,7 @@ def outputs(case: Case) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray]:
 
 
 #: Neighbouring cases share their data.
-_load = lru_cache(maxsize=1)(Data.load)
+_load = lru_cache(maxsize=1)(DataEntry.load)
 
 
 def sum_times(times: Sequence[int]) -> list[int]:
@@ -117,7 +114,7 @@ def squared_sums(S: np.ndarray, Y: np.ndarray, times: Sequence[int]) -> np.ndarr
     return np.cumsum(sums, axis=0)
 
 
-def errors(sums: np.ndarray, times: Sequence[int]) -> tuple[list[float], float]:
+def matched_errors(sums: np.ndarray, times: Sequence[int]) -> tuple[list[float], float]:
     """Return the error at each of the times, and the error over the last tenth of the samples, from sums at `sum_times`."""
     n, d = times[-1], sums.shape[1]
     sources, outputs = linear_sum_assignment(sums[-1])
@@ -149,7 +146,7 @@ def _run_in_processes(cases: Sequence[Case], n_jobs: int) -> Generator[Outcome]:
     _compile_networks(cases)
     # joblib reuses workers whose arguments are equal: not those that loaded another version of a user's estimator.
     start = (os.getpid(), *sorted({source_digest(case.network.cls) for case in cases}), *sys.path)
-    # One thread also for libraries that a case loads, which `_BLAS` does not know.
+    # One thread also for libraries that a case loads, which `one_blas_thread` does not know.
     form = {"backend": "loky", "inner_max_num_threads": 1, "initializer": _start_worker, "initargs": start}
     return _run_by_joblib(cases, n_jobs, **form)
 
@@ -182,8 +179,8 @@ def _run_by_joblib(cases: Sequence[Case], n_jobs: int, **backend: Any) -> Genera
 def _compile_networks(cases: Sequence[Case]) -> None:
     """Compile every network in this process, on a few samples: the workers load the machine code from the cache."""
     for case in {(case.network, case.dtype): case for case in cases if is_online(case.network.cls)}.values():
-        d, T = case.data.d, 100 + 24 * case.data.d  # enough for a natural network to start
-        data = Data.read(Path(), {"kind": "sparse_uniform", "d": d, "T": T})
+        d, T = case.data.d, 100 + 24 * case.data.d  # enough for a network that starts from a first block
+        data = DataEntry.read(Path(), {"kind": "sparse_uniform", "d": d, "T": T})
         run_case(replace(case, data=data, times=(T,)))
 
 

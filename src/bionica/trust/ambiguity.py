@@ -15,10 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ..offline.whitening import row_sample
+
 Array = npt.NDArray[Any]
 
 _STEPS, _SEEN = 3000, 5  # of the walk; every fifth is looked at
-_ROWS = 500  # evenly spaced samples
+_ROWS = 500  # of the samples
 
 
 class Bands(NamedTuple):
@@ -70,7 +72,7 @@ def bands(X: Array, W: Array, A: Array, source_error: Array, n_known: int = 0) -
     mixing_error = np.outer(residual, np.sqrt(np.maximum(np.diag(np.linalg.pinv(U.T @ U)), 0)))  # of least squares
     # Rows are sources; outputs have mean 1 throughout, and what may be negative of a spectrum follows its size.
     scale, norm = np.maximum(np.abs(U.mean(axis=0)), 1e-300), np.maximum(np.linalg.norm(A, axis=0), 1e-300)
-    Y = (U[:: -(-len(U) // _ROWS)] / scale).T
+    Y = (U[row_sample(*U.shape, most=_ROWS)] / scale).T
     y, a = Y, (A * scale).T
     lowest_y = np.minimum(y, 0) - 2 * (source_error / scale)[:, None]
     lowest_a = (np.minimum(A, 0) - 2 * mixing_error).T / norm[:, None]

@@ -22,36 +22,31 @@ instruments leave more than noise: if there are more such directions than `most`
 explains all others; else counting ends after three numbers that do not agree. k sources are tried too if k is at most `most`,
 because then no direction is left that could show noise.
 
-The cones are rough: one start by successive projection of few samples, walls as wide as the residual of q directions, and the
-better of two hardnesses. If X is nonnegative, there is a wall on the spectra too.
+Nothing here knows how a cone is fitted: `cones` maps samples Z (m, q) with noise of a variance to one or more cones V (q, q), and
+the ones that agree best count (`cone.fit.rough_cones`). If X is nonnegative, spectra B are given too, and must not be negative.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from ..cone.fit import is_nonnegative, successive_projection
-from ..cone.objective import Data, Wall, feasible, minimise_on_all, unweighted
-from .halves import match
+from ..offline.whitening import row_sample
+from .halves import is_nonnegative, match
 from .outliers import inliers_of
 
 Array = npt.NDArray[Any]
 
-MOST = 12
 _SPLITS = 5
-_FEW = 200  # samples: of fewer, two subsets of 65 % that overlap are compared in place of halves
-_START = 300  # samples: in more, successive projection finds the largest noise; also channels of the wall on spectra
+_FEW = (
+    200  # samples: of fewer, two subsets of 65 % that overlap are compared in place of halves; also channels of spectra
+)
 _BEYOND = 3  # numbers after q, eq. (1)
 _RANGE = 0.01, 4.0  # of tan(angle), eq. (1): beyond it, angles are equally good or bad
 _AGREE = 15.0  # degrees: halves agree on a number if the angle is below
-_APART = 45.0  # degrees: counting ends after three numbers with larger angles
 _FLUCTUATION = 3.0  # of the largest energy of noise, eq. (2)
 _HIDDEN = 3e-3  # of the energy of the last direction: noise if no direction is left out
-_HARDNESS = 10.0, 1.0  # c of the wall on sources, one after the other; the last two cones are compared
-_ON_SPECTRA = 1e2, 1e3, 1e4  # m of the wall on spectra, with the last c
-_WIDTH = 1e-3  # of the mean of an output: of a wall without noise
-_EMPTY = 1e-7  # of the largest singular value: rounding of float32, and of a Gram matrix
 
 
 class Count(NamedTuple):
@@ -62,22 +57,14 @@ class Count(NamedTuple):
     angles: dict[int, float]
 
 
-def count_sources(X: Array, *, most: int = MOST, seed: int = 0) -> Count:
-    """Count the sources of the samples X (n, k), finite; a few thousand of them are enough.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> rng = np.random.default_rng(0)
-    >>> S, A = rng.exponential(size=(2000, 3)), rng.random((3, 8))
-    >>> count_sources(S @ A + 0.01 * rng.standard_normal((2000, 8))).n_sources
-    3
-    """
-    X = inliers_of(np.asarray(X, np.float64)[:: max(1, len(X) // 4000)])
+def count_sources(X: Array, cones: Callable[[Array, Array, float], list[Array]], *, most: int, seed: int) -> Count:
+    """Count the sources of the samples X (n, k), finite, with the cones of (Z, B, variance)."""
+    X = inliers_of(np.asarray(X, np.float64)[row_sample(*np.shape(X))])
     n, k = X.shape
     X = X / (float(np.abs(X).max(initial=0.0)) or 1.0)
-    energy, B = _directions(X, 4 * most)
-    rank = int(np.sum(energy > _EMPTY**2 * energy[0]))
+    energy, B = _leading_directions(X, 4 * most)
+    # The limit of `whitening.rank_of`, for energies that are known: X may have been rounded to float32.
+    rank = int(np.sum(energy > k * float(np.finfo(np.float32).eps) ** 2 * energy[0]))
     bound, white = _bound(energy, rank, n, k)
     numbers = set(range(2, min(bound, most + 1, n // 4 + 1) + 1))
     numbers |= {q for q in (bound * white, k * (k == rank <= most)) if 1 < q <= min(B.shape[1], n // 4)}
@@ -88,11 +75,11 @@ def count_sources(X: Array, *, most: int = MOST, seed: int = 0) -> Count:
     angles = {}
     for q in sorted(numbers):
         variance = energy[q:].sum() / ((n - q) * (k - q)) if q < k else _HIDDEN * energy[q - 1] / n
-        spectra = B[:: max(1, k // _START), :q] if walled and q < min(k, most + 2) else np.empty((0, q))
+        spectra = B[row_sample(k, q, most=_FEW), :q] if walled and q < min(k, most + 2) else np.empty((0, q))
         Z, scale = X @ B[:, :q], np.sqrt(energy[:q])
-        halves = ([unweighted(Z[rows])._replace(B=spectra) for rows in pair] for pair in pairs)
-        angles[q] = float(np.median([_angle(pair, variance, scale) for pair in halves]))
-        if bound not in numbers and q > _BEYOND and min(list(angles.values())[-_BEYOND:]) > _APART:
+        halves = ([cones(Z[rows], spectra, variance) for rows in pair] for pair in pairs)
+        angles[q] = float(np.median([_angle(first, second, scale) for first, second in halves]))
+        if bound not in numbers and q > _BEYOND and min(list(angles.values())[-_BEYOND:]) > _AGREE:
             break
     angles |= {q + 1: 90.0 for q in (bound, k) if q in angles and q + 1 not in angles}
     tried = sorted(angles)
@@ -104,28 +91,17 @@ def count_sources(X: Array, *, most: int = MOST, seed: int = 0) -> Count:
     return Count(best, tuple(q for q in jumps if q != best and jumps[q] > clear), angles)
 
 
-def _angle(halves: list[Data], variance: float, scale: Array) -> float:
-    """The angle between a row of P and its largest entry, of the worst row and the better hardness; `scale` is that of Z."""
-    try:
-        pairs = zip(*(_cones(data, variance) for data in halves), strict=True)
-        units = [[V / np.linalg.norm(V * scale, axis=1, keepdims=True) for V in pair] for pair in pairs]
-        return min(float(match(np.linalg.solve(W.T, V.T), np.eye(len(V)))[1].max()) for V, W in units)
-    except (ValueError, ArithmeticError, np.linalg.LinAlgError):
-        return 90.0
+def _angle(first: list[Array], second: list[Array], scale: Array) -> float:
+    """The angle between a row of P and its largest entry, of the worst row and of the best pair of cones; `scale` is that of Z."""
+    pairs = (
+        [V / np.linalg.norm(V * scale, axis=1, keepdims=True) for V in pair]
+        for pair in zip(first, second, strict=False)
+    )
+    angles = (match(np.linalg.solve(W.T, V.T), np.eye(len(V)))[1] for V, W in pairs)
+    return min((float(angle.max()) for angle in angles), default=90.0)
 
 
-def _cones(data: Data, variance: float) -> list[Array]:
-    """Rough minimum-volume cones, one for each hardness."""
-    V, cones = successive_projection(data.thinned(_START)), []
-    data = data if feasible(V, data) else data._replace(B=data.B[:0])
-    walls = [(_HARDNESS[-1], m) for m in _ON_SPECTRA] if len(data.B) else [(c, 0.0) for c in _HARDNESS]
-    for c, m in walls:
-        V = minimise_on_all(V, data, Wall(*(np.full(len(V), x) for x in (c, variance, _WIDTH, m))), tol=_WIDTH)[0]
-        cones.append(V)
-    return cones[-2:]
-
-
-def _directions(X: Array, most: int) -> tuple[Array, Array]:
+def _leading_directions(X: Array, most: int) -> tuple[Array, Array]:
     """The energy of all directions of X (n, k), mean included, and the leading ones (k, `most`)."""
     n, k = X.shape
     values, vectors = np.linalg.eigh(X @ X.T if k > n else X.T @ X)

@@ -4,14 +4,13 @@ All of it is measured on the weights and on the rows that are given, with u = W 
 `fit` reads the list and warns once, `diagnose` adds what refits show, `separate` chooses a method by it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..samples import warn
-from .halves import roughness
+from .halves import is_nonnegative, roughness
 from .outliers import inliers_of
 
 Array = NDArray[Any]
@@ -30,10 +29,11 @@ class Check(NamedTuple):
 #: measured on seeds 860000 to 860799, 861000 to 861239, 897000 to 898259 and 980000 to 985259 of benchmarks/trust.py, and on 600
 #: problems of another generator. Outputs are {sources}, mixtures {mixtures}.
 CHECKS = {
+    "constant": Check(0, "X does not vary: all samples are equal, and nothing can be separated"),
     # Factor by which the variance of an output of nonnegative ICA differs from 1; infinite if it is 0 or overflows.
     "scale": Check(4, "{sources}: variance {value:.2g} times too large or small", ("same scale",)),
     # Typical largest output of a sample while a network learns: right 1 to 10; rates that fail 1e5 and more.
-    "huge": Check(1e3, "outputs are {value:.2g} where 1 is right, because the weights diverge", ("natural", "rescale")),
+    "huge": Check(1e3, "outputs are {value:.2g} where 1 is right, because the weights diverge", ("rates",)),
     # Roughness of neighbouring columns over that of neighbouring rows: transposed spectra 100.
     "transposed": Check(20, "X may be transposed: neighbouring rows are alike, columns are not", ("transpose",)),
     # Share of the variance of an output that is noise, or error of the fit as halves of the samples show.
@@ -58,10 +58,9 @@ CHECKS = {
     "outliers": Check(0, "{n} samples are outliers and may carry the fit", ("outliers",)),
     "converged": Check(0, "{reason}"),
 }
-#: What to do, in Python. The command line replaces some of them.
+#: What to do, by the names of Python; the command line translates some of them.
 REMEDIES = {
-    "natural": "use the default precondition='natural'",
-    "rescale": "rescale the mixtures",
+    "rates": "lower eta0, or use StreamingNICA, which has no learning rates",
     "more samples": "bring more samples",
     "transpose": "pass X.T",
     "same scale": "pass X in the unit of the fit, or learn from more samples",
@@ -137,21 +136,13 @@ def uncertain(noise: Array, moved: Array) -> list[Finding]:
     return exceeds("uncertain", total, cause="fits to halves of the samples differ")
 
 
-def concluded(estimator: Any, found: Iterable[Finding]) -> tuple[Finding, ...]:
-    """The findings about an estimator, the gravest first, each with one remedy at most that it has not tried.
-
-    Outputs of a network that does not learn by natural steps, though it could, are wrong because of that first of all.
-    """
-    local = getattr(type(estimator), "precondition", None) == "natural" and estimator.precondition != "natural"
-    tried = {"natural": not local, "cone": not estimator._uncorrelated}
-    tried |= {"walls": getattr(estimator, "nonnegative_mixing_", False)}
-    tried |= {"known": getattr(estimator, "known_mixing", None) is not None}
-    findings = []
+def ranked_findings(found: Iterable[Finding], tried: Collection[str] = ()) -> tuple[Finding, ...]:
+    """The findings, the gravest first, each with one remedy at most, which was not `tried` and no graver finding names."""
+    named, ranked = set(tried), []
     for one in sorted(found, key=lambda one: list(CHECKS).index(one.name)):
-        keys = ("natural",) if local and one.sources else one.remedies
-        findings.append(one._replace(remedies=tuple(key for key in keys if not tried.get(key))[:1]))
-        tried |= dict.fromkeys(keys, True)
-    return tuple(findings)
+        ranked.append(one._replace(remedies=tuple(key for key in one.remedies if key not in named)[:1]))
+        named |= set(one.remedies)
+    return tuple(ranked)
 
 
 class Measures(NamedTuple):
@@ -166,82 +157,103 @@ class Measures(NamedTuple):
     findings: tuple[Finding, ...]  # unordered, and without what refits show
 
 
-def measure(estimator: Any, X: Array, n: int) -> Measures:
-    """Measure the weights of an estimator on some rows X, of n."""
-    W, A = (np.asarray(M, np.float64) for M in (estimator.components_, estimator.mixing_))
-    (d, k), given = W.shape, len(X)
+def measure(
+    X: Array,
+    W: Array,
+    A: Array,
+    n: int,
+    *,
+    noise: Array | None = None,
+    uncorrelated: bool = True,
+    tracking: bool = False,
+) -> Measures:
+    """Measure components W (d, k) and spectra A (k, d) on rows X, some of n, without outliers.
+
+    `noise` (d,) is the standard deviation of the noise of each output, if the fit knows it. `uncorrelated` outputs have unit
+    variance. `tracking`: the mixing changes, which makes outputs negative.
+    """
+    W, A = np.asarray(W, np.float64), np.asarray(A, np.float64)
+    d, k = W.shape
     unit = float(np.abs(X).max(initial=0.0)) or 1.0
     X, W, A = np.asarray(X, np.float64) / unit, W * unit, A / unit
     with np.errstate(all="ignore"):
-        spread = (X @ W.T).std(axis=0)
+        U = X @ W.T
+        spread = U.std(axis=0)
         bad = np.flatnonzero(~((spread > 0) & np.isfinite(spread**4)))
-    if len(bad):
+    constant = bool((X == X[0]).all())  # rounding of their mean may leave a spread
+    if constant or len(bad):
         empty = np.zeros(d)
-        return Measures(empty, empty, empty, empty, False, 1.0, (finding("scale", np.inf, bad),))
-    smoothness = roughness(X.T) / roughness(X)
-    X = inliers_of(X)
-    U = X @ W.T
-    variance, energy = np.maximum(U.var(axis=0), 1e-300), np.maximum(np.mean(U**2, axis=0), 1e-300)
-    E, N = X - U @ A.T, np.minimum(U, 0) ** 2
-    known = getattr(estimator, "noise_", None)
-    noise = outside = np.zeros(d) if known is None else np.asarray(known, np.float64) ** 2
-    if k > d + 1:  # the directions left out show the noise of each mixture
-        leverage = np.clip(np.einsum("kd,dk->k", A, W), 0, 1)
-        noise = outside = np.maximum((W**2) @ (np.mean(E**2, axis=0) / np.maximum(1 - leverage, 0.05)), outside)
-    elif known is None:  # the median of Gaussian noise below a facet is half a standard deviation
-        noise = np.array([4 * np.median(u[u < 0]) ** 2 if (u < 0).any() else 0.0 for u in U.T])
+        fatal = finding("constant") if constant else finding("scale", np.inf, bad)
+        return Measures(empty, empty, empty, empty, False, 1.0, (fatal,))
+    E = X - U @ A.T
+    square = np.mean(E**2, axis=0)
+    variance, energy = np.maximum(spread**2, 1e-300), np.maximum(np.mean(U**2, axis=0), 1e-300)
+    own = outside = np.zeros(d) if noise is None else np.asarray(noise, np.float64) ** 2
+    each = A**2 @ own  # noise variance of each mixture
+    if k > d + 1:  # the directions left out show it
+        each = square / np.maximum(1 - np.clip(np.einsum("kd,dk->k", A, W), 0, 1), 0.05)
+        own = outside = np.maximum(W**2 @ each, outside)
+    elif noise is None:  # the median of Gaussian noise below a facet is half a standard deviation
+        own = np.array([4 * np.median(u[u < 0]) ** 2 if (u < 0).any() else 0.0 for u in U.T])
     weakest = max(float(np.linalg.svd(A * np.sqrt(energy), compute_uv=False)[-1]) ** 2, 1e-300)
     gram = E @ E.T if len(X) < k else E.T @ E
     leading, *others = np.maximum(np.linalg.eigvalsh(gram)[::-1], 0)[: max(k - d, 1)] / len(X) * (k > d)
     white = float(np.mean(others)) * (1 + np.sqrt(k / len(X))) ** 2 if others else 0.0  # largest energy of noise alone
-    shared = max(leading - max(white, np.mean(E**2, axis=0).max()), 0.0)  # what is in one mixture alone is its noise
-    is_nonnegative = bool(np.sum(np.minimum(X, 0) ** 2) < 1e-4 * np.sum(X**2))
+    shared = max(leading - max(white, square.max()), 0.0)  # what is in one mixture alone is its noise
+    nonnegative = is_nonnegative(X, np.sqrt(each))
     below = np.sum(np.minimum(A, 0) ** 2, axis=0) / np.maximum(np.sum(A**2, axis=0), 1e-300)
     with np.errstate(invalid="ignore"):  # an output that is zero everywhere
         alike = np.nan_to_num(np.corrcoef(np.maximum(U, 0).T)).reshape(d, d) * (1 - np.eye(d))
-    top = X.max(axis=0)
-    next_value = np.max(X, axis=0, where=X < top, initial=-np.inf)  # frequent in counts and other data of few values
-    clipped = np.mean((X == top) & (top > 0), axis=0) - np.mean(X == next_value, axis=0)
-    tracking = getattr(estimator, "horizon", None) is not None  # a mixing that changes makes outputs negative
     subtracted = np.zeros(d) if tracking else _subtracted(U, outside)
+    quartile = np.partition(U, len(U) // 4, axis=0)[len(U) // 4]
     found = [
-        *(exceeds("scale", np.maximum(variance, 1 / variance)) if estimator._uncorrelated else []),
-        *(exceeds("transposed", smoothness) if n < k else []),
-        *uncertain(noise / variance, np.zeros(d)),
+        *(exceeds("scale", np.maximum(variance, 1 / variance)) if uncorrelated else []),
+        *(exceeds("transposed", roughness(X.T) / roughness(X)) if n < k else []),
+        *uncertain(own / variance, np.zeros(d)),
         *(
             exceeds("directions", max(leading - white, 0.0) / weakest, d=d)
-            or exceeds("structure", _structure(E, X, d), d=d)
+            or exceeds("structure", _structure(E, square, X, d), d=d)
         ),
         *exceeds("negative", subtracted),
-        *(exceeds("centred", -np.quantile(U, 0.25, axis=0) / np.sqrt(variance)) if not tracking else []),
-        *(exceeds("spectra", below) if is_nonnegative else []),
+        *(exceeds("centred", -quartile / spread) if not tracking else []),
+        *(exceeds("spectra", below) if nonnegative else []),
         *exceeds("duplicate", alike.max(axis=0)),
-        *(exceeds("ceiling", clipped, "mixtures") if len(X) >= 200 else []),
+        *(exceeds("ceiling", _clipped(X), "mixtures") if len(X) >= 200 else []),
     ]
-    if is_nonnegative:  # no mean was subtracted
+    if nonnegative:  # no mean was subtracted
         found = [one._replace(remedies=tuple(key for key in one.remedies if key != "mean")) for one in found]
-    if found and len(X) < given:
-        found.append(finding("outliers", n=given - len(X)))
-    total = float(np.sum((X - X.mean(axis=0)) ** 2))
+    total = float(X.var(axis=0).sum())
     return Measures(
         variance=variance,
-        noise=noise,
-        error=noise + shared / weakest * energy + subtracted * variance,
-        negativity=N.mean(axis=0) / energy,
-        is_nonnegative=is_nonnegative,
-        residual=float(np.sum((E - E.mean(axis=0)) ** 2)) / total if total else 0.0,
+        noise=own,
+        error=own + shared / weakest * energy + subtracted * variance,
+        negativity=np.mean(np.minimum(U, 0) ** 2, axis=0) / energy,
+        is_nonnegative=nonnegative,
+        residual=float(np.sum(square - E.mean(axis=0) ** 2)) / total if total else 0.0,
         findings=tuple(found),
     )
 
 
-def _structure(E: Array, X: Array, d: int) -> float:
-    """Largest ratio of successive singular values of the residual E, of the stronger half of them.
+def _clipped(X: Array) -> Array:
+    """Share of the samples in which each mixture has its largest value, above that of the next one.
+
+    The next one is frequent too in counts and other data of few values.
+    """
+    top = X.max(axis=0)
+    share: Array = np.mean((X == top) & (top > 0), axis=0)
+    if share.max() > CHECKS["ceiling"].limit:
+        share = share - np.mean(X == np.max(X, axis=0, where=X < top, initial=-np.inf), axis=0)
+    return share
+
+
+def _structure(E: Array, square: Array, X: Array, d: int) -> float:
+    """Largest ratio of successive singular values of the residual E, of the stronger half of them; `square` is <e^2>.
 
     Mixtures with a large residual count as much as the median one, because what is in one mixture alone is its noise.
     """
-    size = np.sqrt(np.mean(E**2, axis=0))
+    size = np.sqrt(square)
     few = (min(E.shape) - d + 1) // 2 + 1
-    if few < 3 or np.sum(E**2) < 1e-12 * np.sum(X**2):  # too few to compare, or rounding
+    if few < 3 or square.sum() < 1e-12 * np.mean(X**2) * X.shape[1]:  # too few to compare, or rounding
         return 0.0
     E = E / np.maximum(size, max(float(np.median(size)), 1e-3 * float(size.max())))
     values = np.linalg.eigvalsh(E @ E.T if len(E) < E.shape[1] else E.T @ E)[::-1][:few]
@@ -274,18 +286,11 @@ def _subtracted(U: Array, noise: Array) -> Array:
     return found
 
 
-def conclude(estimator: Any, rows: Array, n: int, *more: Finding) -> None:
-    """Warn once of the evidence against the fit of an estimator to n samples, of which `rows` are some; it knows of `more`."""
-    _warn(estimator, (*more, *concluded(estimator, measure(estimator, rows, n).findings))[:3])
-
-
-def warn_of_huge_outputs(estimator: Any, Y: Array) -> None:
-    """Warn if the outputs of a network, whose variance or mean should be 1, are typically huge while it learns."""
-    if len(Y) and (estimator._uncorrelated or hasattr(estimator, "precondition")):
-        _warn(estimator, concluded(estimator, exceeds("huge", float(np.median(Y.max(axis=1))))))
-
-
-def _warn(estimator: Any, found: Sequence[Finding]) -> None:
-    if found:
-        names = list(map(str, estimator.get_feature_names_out()))
-        warn(f"{type(estimator).__name__}: {' '.join(one.text(names) for one in found)}")
+def evidence(X: Array, W: Array, A: Array, n: int, **facts: Any) -> list[Finding]:
+    """The findings of `measure`. Outliers are looked for only if there are findings that they might explain: it takes longer."""
+    found = list(measure(X, W, A, n, **facts).findings)
+    sound = inliers_of(X) if found else X
+    if len(sound) < len(X):
+        found = list(measure(sound, W, A, n, **facts).findings)
+        found += [finding("outliers", n=len(X) - len(sound))] if found else []
+    return found

@@ -22,9 +22,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment
 
+from ..offline.whitening import row_sample
+
 Array = npt.NDArray[Any]
 
-_ROWS_PER_SOURCE = 100  # of a curve, evenly spaced
+_ROWS_PER_SOURCE = 100  # of a curve
 
 
 class Uncertainty(NamedTuple):
@@ -77,12 +79,23 @@ def roughness(X: Array) -> float:
     return differences / float(np.sum((X - X.mean(axis=0)) ** 2)) if differences > 0 and len(X) > 2 else 1.0
 
 
+def is_nonnegative(X: Array, noise: Array) -> bool:
+    """Whether noise explains all that is negative in X (n, k): Gaussian noise around zero has half its variance below.
+
+    `noise` (q,) is its standard deviation in each channel, which is the same for all mixtures if there are more of them.
+    """
+    if X.min() >= -1e-12 * X.max() or not noise.any():
+        return bool(X.min() >= -1e-12 * X.max())
+    noise = noise if len(noise) == X.shape[1] else np.full(X.shape[1], noise.max())
+    return bool(np.mean((np.minimum(X, 0) / np.maximum(noise, 1e-8 * noise.max())) ** 2) <= 0.5)
+
+
 def follows_curve(X: Array, d: int) -> bool:
-    """Whether the rows follow a smooth curve: of enough evenly spaced rows for halves, fewer than d are independent.
+    """Whether the rows follow a smooth curve: of a sample of rows that is large enough for halves, fewer than d are independent.
 
     The noise of the directions left out says nothing about the curve.
     """
-    rows = X[:: max(1, len(X) // (_ROWS_PER_SOURCE * d))]
+    rows = X[row_sample(*X.shape, most=_ROWS_PER_SOURCE * d)]
     U, sigma, _ = np.linalg.svd(rows, full_matrices=False)
     return len(rows) * roughness(U[:, :d] * sigma[:d]) < d
 

@@ -6,8 +6,8 @@ distances of a sample are
     s = |F (x - <x>)|,     F C_xx F' = I                  (Mahalanobis)
     e = |x - <x>| outside of the rows of F                (only if F has fewer rows than x has features)
 
-The metric (<x>, F) comes from at most 5,000 random samples without the 0.5 % that are farthest out, which are chosen again three
-times in the metric of the others, because the largest outliers hide the smaller ones.
+The metric (<x>, F) comes from a sample of the rows without the 0.5 % that are farthest out, which are chosen again three times in
+the metric of the others, because the largest outliers hide the smaller ones.
 
 How far the tail of s may reach is extrapolated from its own quantiles. With s_2 and s_1 the distances that n_2 = 0.5 % and
 n_1 = 2 % of all n samples exceed, 0.2 samples of a tail that falls exponentially are expected beyond
@@ -27,7 +27,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from ..offline.whitening import ChunkedRows, Moments, fold, moments, row_blocks, unit_of, whitening
+from ..offline.whitening import ChunkedRows, Moments, fold, moments, row_blocks, row_sample, unit_of, whitening
 
 Array = npt.NDArray[Any]
 T = TypeVar("T")
@@ -35,7 +35,6 @@ T = TypeVar("T")
 _SHARE, _LEAST_TAIL = 0.005, 5  # of the samples that may be outliers: n_2 of them (5 in small samples), and n_1 = 4 n_2
 _LEAST_SAMPLES = 200  # fewer have no tail to extrapolate from
 _FAR = 3.0  # times s_*: with 1.2, one of five fits to gamma(0.1) sources loses sound samples
-_SUBSET = 5000  # samples of the metric
 _SAMPLES_PER_DIRECTION = 50  # with fewer, the samples are equally far from their mean
 _OUTSIDE = 1e-9  # of the variance: less energy outside of F is rounding
 _WIDEST = 32  # features; more are projected on so many random directions first
@@ -160,7 +159,7 @@ def without_outliers(
     inliers = moments(Inliers(X, limit, 0))
     if whitening(inliers, precision=X.dtype).rank < (n_components or 1):
         return X, m
-    return Inliers(X, limit, inliers.n), inliers
+    return Inliers(X, limit, int(inliers.n)), inliers
 
 
 def are_inliers(X: Array) -> Array:
@@ -179,13 +178,13 @@ def inliers_of(X: Array) -> Array:
 
 def _metric(X: Array | ChunkedRows, n_components: int | None) -> Limit | None:
     """The metric of most samples, or None if they do not vary."""
-    rng = np.random.default_rng(0)
     n, k = X.shape
-    subset = X[np.sort(rng.choice(n, _SUBSET, replace=False))] if n > _SUBSET else X[:]
-    basis = None
+    subset, basis = X[row_sample(n, k)], None
     if k > _WIDEST:
         deviation = subset.std(axis=0, dtype=np.float64)
-        basis = rng.standard_normal((_WIDEST, k)) / np.where(deviation > 0, deviation, 1) / np.sqrt(k)
+        basis = (
+            np.random.default_rng(0).standard_normal((_WIDEST, k)) / np.where(deviation > 0, deviation, 1) / np.sqrt(k)
+        )
         subset = subset @ basis.T
     d = min(n_components or k, max(1, len(subset) // _SAMPLES_PER_DIRECTION))
     nth = len(subset) - 1 - max(_LEAST_TAIL, round(_SHARE * len(subset)))

@@ -1,8 +1,8 @@
-"""The orthant rotation: nonnegative ICA of a stream without a learning rate. *Beyond the paper.*
+"""StreamingNICA, the orthant rotation: nonnegative ICA of a stream without a learning rate. *Beyond the paper.*
 
-K whitens the mixtures, v = K x (see `running_whitening`), and V is turned until o = V v >= 0. Let o = p + e, its positive and
-negative parts, which are orthogonal. The rotation of the plane of a = p/|p| and b = e/|e| that takes o to p puts this sample into
-the orthant. If |e| is more than rounding (64 eps |o|) V is turned in that plane by phi:
+K whitens the mixtures, v = K x (see `kernels.running_whitening`), and V is turned until o = V v >= 0. Let o = p + e, its positive
+and negative parts, which are orthogonal. The rotation of the plane of a = p/|p| and b = e/|e| that takes o to p puts this sample
+into the orthant. If |e| is more than rounding (64 eps |o|) V is turned in that plane by phi:
 
     tan(phi/2) = lambda tan(theta/2),   tan(theta/2) = |e|/(|o| + |p|)
     V <- T V,   T = I + (cos phi - 1)(a a' + b b') + sin phi (a b' - b a')
@@ -13,7 +13,7 @@ falls where noise makes every sample violate, and stays where violations are rar
 the solution samples are inequality constraints, and a step past the face (as in successive over-relaxation) helps sources with few
 samples near zero: gamma sources, d = 20, worst of 3, without / with: 13.7 / 2.3 times the error of BatchNICA (Algorithm 2).
 
-Outputs are y = max(V_mean v, 0), V_mean the running average of V with c = 6/(age + 5), where age is no more than the horizon.
+Outputs are y = max(V_mean v, 0), V_mean the running average of V with c = 11/(age + 10), where age is no more than the horizon.
 `transform` reads out with polar(V_mean) K. Outputs exist from the second sample on.
 
 *More mixtures than sources*, k > d: K acts on u = F x. F (d x k) has orthonormal rows, random at first, and turns towards the d
@@ -33,29 +33,38 @@ g <= min(1, 12 r/|(I - F'F) dx|^2)^2, r its running 99.5 % quantile.
 """
 
 import math
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from sklearn.utils import check_random_state
 
-from .plasticity import AVERAGING, apply, apply_transposed, average, averaging_weight, dot, dot_rows, dot_vectors
-from .rule import Rule, bookkeeping, hot, ordered, register, shapes
-from .running_whitening import (
+from ._compat.sklearn import AUTO, COUNT, WINDOW
+from .cone.count import count_sources
+from .estimator import TRAINING, OnlineEstimator
+from .kernels.guards import Guards
+from .kernels.learner import Buffered, NetworkLearner
+from .kernels.plasticity import apply, apply_transposed, averaging_weight, dot, dot_rows, dot_vectors, follow_matrix
+from .kernels.rule import Rule, bookkeeping, hot, ordered, orthonormal_rows, register, shapes
+from .kernels.running_whitening import (
     P_2,
     SHAPES,
     SPARE,
     START,
-    Whitening,
+    WhiteningState,
     is_due,
     is_in_block,
     is_usable,
+    maintain,
     mean_energy,
     quantile_step,
     start,
-    tend,
+    update_whitening,
     weigh,
-    whiten,
 )
-from .settling import scratch
+from .kernels.settling import Exact, scratch
+from .samples import Array, some_rows
+from .trust.count import Count
 
 #: Of lambda: see above.
 BEYOND, LARGE_ANGLE, SMALL, TURNS = 0.8, 10.0, 0.3, 500.0
@@ -64,10 +73,8 @@ BEYOND, LARGE_ANGLE, SMALL, TURNS = 0.8, 10.0, 0.3, 500.0
 class State(NamedTuple):
     """What the rule remembers."""
 
-    white: Whitening
-    F: (
-        np.ndarray
-    )  # the identity where there are as many mixtures as sources; then P, x_bar, u_bar and outside stay zero
+    white: WhiteningState
+    F: np.ndarray  # if there are as many mixtures as sources, the identity; then P, x_bar, u_bar and outside stay zero
     V: np.ndarray
     V_mean: np.ndarray
     turned: np.ndarray  # samples that turned V
@@ -86,6 +93,7 @@ class Params(NamedTuple):
 
     dynamics: Any  # there are none
     guards: Any
+    average: int  # 0: V_mean is part of the rule
     horizon: int  # 0: none
     eps: float  # rounding of the mixtures' dtype
     projects: bool  # whether there are more mixtures than sources
@@ -141,10 +149,9 @@ def settle(state, work, params, X, t):
 def learn(state, work, params, X, t, rates):
     """The sample's weight, the turn, the whitening, the covariance of x and u."""
     white, V, v, dv, a, b, horizon = state.white, state.V, work.v, work.dv, work.a, work.b, params.horizon
-    state.t[0] += 1
     if not is_usable(white, work.u, v):
-        return
-    q, g = weigh(white, v, dv, True, horizon)
+        return 0.0
+    q, g = weigh(white, v, dv, horizon)
     if params.projects:
         g = min(g, weigh_outside(state, work, X, t))
     apply(V, v, work.out)
@@ -153,10 +160,12 @@ def learn(state, work, params, X, t, rates):
         apply_transposed(V, a, work.Va)
         apply_transposed(V, b, work.Vb)
         turn(V, a, b, work.Va, work.Vb, cos_1, sin)
-    _, _, m = whiten(white, dv, q, g, horizon, work.Va)
+    _, _, m = update_whitening(white, dv, q, g, horizon, work.Va)
     if params.projects:
         gather(state, work, g, m)
-    average(state.V_mean, V, averaging_weight(white.age[0], AVERAGING, horizon))
+    age = white.age[0]
+    follow_matrix(state.V_mean, V, averaging_weight(min(age, float(horizon)) if horizon > 0 else age))
+    return g
 
 
 # ---------------------------------------------------------------------------------------------- one sample
@@ -250,11 +259,16 @@ def gather(state, work, g, m):
 # ---------------------------------------------------------------------------------------------- rarely, in NumPy
 
 
-def attend(state: State, params: Params) -> None:
-    """What the whitening asks for (`tend`), a flip, the power step of F."""
+def maintenance_is_due(state, params):
+    """That of the whitening."""
+    return is_due(state.white)
+
+
+def maintain_all(state: State, params: Params) -> None:
+    """Maintenance of the whitening, a flip, the power step of F."""
     white, F, V, P = state.white, state.F, state.V, state.P
     was_due, negative = white.age[0] >= white.due[0], (V @ white.v_bar).sum() < 0
-    if tend(state, V, params):
+    if maintain(white, V, params.horizon, state.repairs):
         for a in (state.turned, state.outside, state.u_bar, state.x_bar, P):
             a[:] = 0
         V[:] = state.V_mean[:] = np.eye(len(V))
@@ -292,6 +306,136 @@ RULE = register(
             "V": "dd:float64", "V_mean": "dd:float64", "x_bar": "k:float64", "u_bar": "d:float64",
             "turned": "1:float64", "outside": "1:float64",
         },
-        workspace, settle, learn, unmixing, is_due=is_due, attend=attend, parts={"white": Whitening},
+        workspace, settle, learn, unmixing, is_due=maintenance_is_due, maintain=maintain_all,
+        parts={"white": WhiteningState}, has_changed=lambda state: bool(state.white.changed[0]),
     )
 )  # fmt: skip
+
+
+class StreamingNICA(OnlineEstimator):
+    """Nonnegative ICA of a stream, one sample at a time, without a learning rate.
+
+    Each sample updates the whitening of the mixtures, and turns it in the plane of its positive and negative outputs until the
+    outputs are nonnegative (`bionica.streaming_nica`). One pass ends where `BatchNICA` ends. There is nothing to tune.
+    Outputs exist from the second sample on (the first sets the scale). They have unit variance; their order is arbitrary. An
+    outlier has almost no weight (`bionica.kernels.running_whitening`), and a sensor that repeats a sample for long has no effect.
+
+    Parameters
+    ----------
+    n_components : int, "auto" or None, default=None
+        Number of sources d. None: the rank of the X of `fit`; in a stream, the number of mixtures. "auto": as many as two halves of
+        the samples agree on (`count_`), in a stream of its first 100 + 20 n_features samples, for which outputs are zero.
+    horizon : int, default=None
+        For mixtures that change: about this many samples are remembered, 1,000 + 100 n_components or more, and many times the
+        longest silence of a source. It follows a drift that is slow beside the horizon, and starts again after an abrupt change
+        (counted in `repairs_`). None: all samples weigh the same, and a change is only reported.
+    n_epochs, shuffle : int, bool, default=1, False
+        How often `fit` presents the data, and whether in random order, another in each epoch (within the blocks of a Dask array).
+    random_state : int, RandomState instance or None, default=None
+        Seed of all that is random. A saved model keeps it if it is an int.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        The unmixing matrix W, with sources max(W x, 0).
+    mixing_ : ndarray of shape (n_features, n_components)
+        The estimated A, pseudoinverse of `components_`.
+    n_components_, n_features_in_ : int
+        Outputs, and mixtures per sample.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of the mixtures, if X had string column names.
+    n_samples_seen_ : int
+        Samples seen, including outliers and those that wait for the start.
+    count_ : Count
+        With n_components="auto": `n_sources`, other `candidates`, and the angle between halves for each number that was tried.
+    change_detected_ : bool
+        Whether the mixing changed while the network learned without a horizon.
+    repairs_ : dict of str to int
+        How often it restarted after an abrupt change (`restart`).
+
+    See Also
+    --------
+    BatchNICA : the same solution from all samples at once.
+    TwoCompartmentNICA, InterneuronNICA : the paper's networks, models of circuits with local rules.
+
+    Examples
+    --------
+    >>> from bionica import StreamingNICA
+    >>> from bionica.datasets import mix, sparse_uniform
+    >>> from bionica.metrics import permutation_error
+    >>> S = sparse_uniform(20_000, 3, rng=0)
+    >>> X, A = mix(S, n_mixtures=5, rng=0)
+    >>> stream = StreamingNICA(3, random_state=0)
+    >>> for block in X.reshape(20, 1000, 5):
+    ...     Y = stream.partial_fit_transform(block)
+    >>> bool(permutation_error(S[-1000:], Y) < 1e-3)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **{name: TRAINING[name] for name in ("n_epochs", "shuffle", "random_state")},
+        "n_components": [COUNT, AUTO, None],
+        "horizon": [WINDOW, None],
+    }
+    _changeable: ClassVar = ("horizon",)
+
+    def __init__(
+        self,
+        n_components: int | str | None = None,
+        *,
+        horizon: int | None = None,
+        n_epochs: int = 1,
+        shuffle: bool = False,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.horizon = horizon
+        self.n_epochs = n_epochs
+        self.shuffle = shuffle
+        self.random_state = random_state
+
+    def _learner_for(self, k: int, dtype: Any, X: Any = None, state: Any = None) -> Any:
+        horizon = int(self.horizon or 0)
+        if state is not None:
+            return _learner(state, horizon)
+        rng = check_random_state(self.random_state)
+        if self.n_components != "auto":
+            return _learner(_first_state(self._number_of_outputs(k, X), k, dtype, rng), horizon)
+        if X is not None:
+            return _counted(int(rng.randint(2**31 - 1)), horizon, dtype, some_rows(X))
+        return Buffered(k, dtype, 100 + 20 * k, partial(_begin, int(rng.randint(2**31 - 1)), horizon), None)
+
+    @property
+    def count_(self) -> Count:
+        """With n_components="auto": the number of sources, and what else the data allow."""
+        self._started()
+        if self._learner.count is None:
+            n = self._config["n_components"]
+            raise AttributeError(f"{type(self).__name__}(n_components={n!r}) counted no sources")
+        count: Count = self._learner.count
+        return count
+
+
+def _first_state(d: int, k: int, dtype: Any, rng: np.random.RandomState) -> State:
+    F = orthonormal_rows(rng, d, k).astype(dtype) if k > d else np.eye(d, dtype=dtype)
+    return init(F, orthonormal_rows(rng, d, d), rng)
+
+
+def _learner(state: State, horizon: int) -> NetworkLearner:
+    eps, (d, k) = float(np.finfo(state.F.dtype).eps), state.F.shape
+    return NetworkLearner(state, Params(Exact(eps), Guards(), 0, horizon, eps, d < k), [], averaged)
+
+
+def _counted(seed: int, horizon: int, dtype: Any, X: Array) -> NetworkLearner:
+    """A network of as many outputs as X has sources."""
+    count = count_sources(X.astype(np.float64))
+    learner = _learner(_first_state(count.n_sources, X.shape[1], dtype, np.random.RandomState(seed)), horizon)
+    learner.count = count
+    return learner
+
+
+def _begin(seed: int, horizon: int, X: Array) -> NetworkLearner:
+    """Count the sources of a first block, and learn from it."""
+    learner = _counted(seed, horizon, X.dtype, X)
+    learner.learn(X)
+    return learner

@@ -1,0 +1,206 @@
+"""LocalNICA on random mixing matrices: the tables of docs/local-nica.md.
+
+    python benchmarks/local_nica.py --seed 700000                      all tables
+    python benchmarks/local_nica.py problems map photographs time      some; others are floor, scale, speed, theory
+
+Every problem has its own sources, mixing matrix and initial weights. One pass of 100,000 samples unless said; 5,000 others are
+separated with averaged weights. A problem is solved if the error, the mean of |s - P y|^2 / d, is below .05. Wilson intervals.
+"""
+
+import argparse
+import math
+import time
+import warnings
+
+import numpy as np
+from scipy.signal import lfilter
+
+from bionica import LocalNICA, TwoCompartmentNICA
+from bionica.datasets import natural_images
+from bionica.metrics import permutation_error, sinr
+
+T = 100_000
+KINDS = {
+    "sparse uniform": lambda rng, shape: rng.uniform(0, 3.1, shape) * (rng.random(shape) < 0.5),
+    "exponential": lambda rng, shape: rng.exponential(size=shape),
+    "half-normal": lambda rng, shape: np.abs(rng.standard_normal(shape)),
+}
+
+
+def interval(solved, n):
+    """As text: solved of n, and the Wilson interval of the share in percent."""
+    centre, half = (solved + 1.92) / (n + 3.84), 1.96 * math.sqrt(solved * (n - solved) / n + 0.96) / (n + 3.84)
+    return f"{solved} of {n} ({100 * (centre - half):.0f} to {100 * min(centre + half, 1):.0f} %)"
+
+
+def conditioned(d, condition, rng):
+    """A d x d matrix with log-spaced singular values and a root mean square entry of 1."""
+    U, V = (np.linalg.qr(rng.standard_normal((d, d)))[0] for _ in "ab")
+    A = U * np.geomspace(1, 1 / condition, d) @ V.T
+    return A * d / np.linalg.norm(A)
+
+
+def error(kind, d, A, rng, seed, n=T, network=LocalNICA):
+    """Of one problem."""
+    S = KINDS[kind](rng, (n + 5000, d))
+    S /= S.std(axis=0)
+    X = S @ A.T
+    return permutation_error(S[n:], network(d, random_state=seed).partial_fit(X[:n]).transform(X[n:]))
+
+
+def problems(seed, matrices):
+    """Gaussian mixing matrices, three kinds of sources, three sizes, four seeds each."""
+    errors = []
+    for kind in KINDS:
+        own = []
+        for d, k in ((3, 3), (3, 6), (10, 10)):
+            for i in range(4):
+                rng = np.random.default_rng([seed, i, d, k])
+                own.append(error(kind, d, rng.standard_normal((k, d)), rng, i))
+        print(f"{kind}: {np.sum(np.array(own) < 0.05)} of 12, median {np.median(own):.4f}", flush=True)
+        errors += own
+    print("all:", interval(int(np.sum(np.array(errors) < 0.05)), 36), flush=True)
+
+
+def cells(seed, matrices, kind, sizes, conditions, n=T):
+    """Rows of the map."""
+    for d in sizes:
+        row, total = [], 0
+        for condition in conditions:
+            rngs = [np.random.default_rng([seed, i, d, condition, n]) for i in range(matrices)]
+            errors = np.array([error(kind, d, conditioned(d, condition, rng), rng, i, n) for i, rng in enumerate(rngs)])
+            total += int(np.sum(errors < 0.05))
+            row.append(f"{np.sum(errors < 0.05)}/{matrices} {np.median(errors):.4f}")
+        print(f"{kind}, d = {d}: {' | '.join(row)}; {interval(total, matrices * len(conditions))}", flush=True)
+
+
+def mixing_map(seed, matrices):
+    """By condition number 10, 30, 100: solved, median error."""
+    cells(seed, matrices, "sparse uniform", (2, 3, 5, 10), (10, 30, 100))
+    cells(seed, matrices, "exponential", (3, 5, 10), (10, 30, 100))
+    cells(seed, matrices, "half-normal", (3, 5, 10), (10, 30, 100))
+    cells(seed, matrices, "sparse uniform", (20,), (100,))
+
+
+def photographs(seed, matrices):
+    """Twelve Gaussian 3 x 3 matrices, pixels in random order, one pass."""
+    sources, errors = natural_images(), []
+    for i in range(12):
+        rng = np.random.default_rng([seed, i])
+        S = sources[rng.permutation(len(sources))]
+        X = S @ rng.standard_normal((3, 3)).T
+        errors.append(permutation_error(S, LocalNICA(3, random_state=i).partial_fit(X).transform(X)))
+    print(f"photographs: median {np.median(errors):.3f}, {np.sum(np.array(errors) < 0.1)} of 12 below .1", flush=True)
+    print("   ", np.sort(errors).round(3), flush=True)
+
+
+def alike_in_time(seed, matrices):
+    """Rectified AR(1) sources, d = 3, Gaussian matrices: SINR in dB, and the condition numbers of matrices below 25 dB."""
+    for tau, n in ((0, T), (10, T), (100, T), (100, 10 * T)):
+        scores = []
+        for i in range(matrices):
+            rng = np.random.default_rng([seed, i, tau, n])
+            noise = rng.standard_normal((n + 20_000 + 10 * tau, 3))
+            S = np.maximum(lfilter([1], [1, -math.exp(-1 / tau)] if tau else [1], noise, axis=0)[10 * tau :], 0)
+            A = rng.standard_normal((3, 3))
+            X = S / S.std(axis=0) @ A.T
+            scores.append(
+                (sinr(S[n:], LocalNICA(3, random_state=i).partial_fit(X[:n]).transform(X[n:])), np.linalg.cond(A))
+            )
+        values = np.sort([score for score, _ in scores]).round(1)
+        low = [f"{score:.0f} dB at condition {condition:.0f}" for score, condition in scores if score < 25]
+        print(f"time constant {tau}, T = {n:.0e}: {values}; {', '.join(low)}", flush=True)
+
+
+def floor(seed, matrices):
+    """Sparse uniform sources, condition 10 and 30: error of averaged weights by the number of samples."""
+    for n in (T, 3 * T):
+        cells(seed, min(matrices, 5), "sparse uniform", (3, 10), (10, 30), n)
+
+
+def scale(seed, matrices):
+    """The same problem at other scales, with inputs in another order, or of the other sign (and the weights that go with them)."""
+    rng = np.random.default_rng([seed, 1])
+    S = KINDS["sparse uniform"](rng, (T, 3))
+    X, W = S @ conditioned(3, 10, rng).T, 10 * 3**0.5 * np.linalg.qr(rng.standard_normal((3, 3)))[0]
+    first = LocalNICA(3, init={"W_xz": W}).partial_fit(X).transform(X[:1000])
+    changes = {"times 1e-3": np.eye(3) * 1e-3, "times 1e3": np.eye(3) * 1e3, "units": np.diag([1e-3, 1, 1e3])}
+    changes |= {"order": np.eye(3)[[2, 0, 1]], "sign": np.diag([1, -1, -1.0])}
+    for name, Q in changes.items():
+        other = LocalNICA(3, init={"W_xz": W @ np.sign(Q).T}).partial_fit(X @ Q.T).transform(X[:1000] @ Q.T)
+        print(f"{name}: largest difference of outputs {np.abs(other - first).max():.1e}", flush=True)
+
+
+def speed(seed, matrices):
+    """The best of 150 blocks of 1,000 samples: ns for a sample, beside Algorithm 2."""
+    for d in (3, 10):
+        rng = np.random.default_rng([seed, d])
+        X = KINDS["sparse uniform"](rng, (20_000, d)) @ rng.standard_normal((d, d))
+        networks = [Network(d, random_state=0).partial_fit(X) for Network in (LocalNICA, TwoCompartmentNICA)]
+        best = [math.inf, math.inf]
+        for start in range(0, 15_000, 100):
+            for i, network in enumerate(networks):
+                begun = time.perf_counter()
+                network.partial_fit(X[start : start + 1000])
+                best[i] = min(best[i], (time.perf_counter() - begun) * 1e6)
+        print(f"d = {d}: {best[0]:.0f} and {best[1]:.0f} ns, ratio {best[0] / best[1]:.2f}", flush=True)
+
+
+def theory(seed, matrices):
+    """A symmetric perturbation of the solution, .1 of a mode, every 2,000 samples: linear theory, and the mean of 8 streams.
+
+    The sources are uniform from 1.3 on: nothing is silent, so that only the first term of eq. 2 acts. r is constant, 1/530.
+    """
+    n, r, m, A = (
+        24_000,
+        1 / 530,
+        0.06 / 530,
+        np.linalg.qr(np.random.default_rng(seed).standard_normal((3, 3)))[0] * [1, 0.3, 0.1],
+    )
+    power = (A**2).sum(axis=1) + (3 * A.sum(axis=1)) ** 2  # sources have mean 3 and variance 1
+    modes, V = np.linalg.eigh(A.T / (3 * power) @ A)
+    for mode, v in zip(modes, V.T, strict=True):
+        w, u, e, expected = 0.1, 0.0, 0.0, []
+        for t in range(n):
+            expected += [w] if t % 2000 == 0 else []
+            drive = -0.07 * mode * e
+            u += m * (12 * drive - u)
+            w, e = w + drive + u, e + r * (2 * w - 3 * e)
+        print(f"lambda = {mode:.4f}, theory:   {np.round(expected, 3)}", flush=True)
+        print(
+            f"                 measured: {np.mean([_decay(A, v, n, seed + i) for i in range(8)], axis=0).round(3)}",
+            flush=True,
+        )
+
+
+def _decay(A, v, n, seed):
+    """v'(W A - I) v every 2,000 samples, from .1."""
+    S = 3 + math.sqrt(12) * (np.random.default_rng(seed).random((n + 300, 3)) - 0.5)
+    X, sizes = S @ A.T, []
+    network = LocalNICA(3, horizon=50_000, random_state=0).partial_fit(X[:300])
+    state = network._learner.state
+    state.W_xz[:], state.U[:] = (np.eye(3) + 0.1 * np.outer(v, v)) @ np.linalg.inv(A), 0
+    state.W_zz[:], state.H[:], state.n[:] = np.eye(3), np.eye(3), 50_000
+    state.x.mean[:], state.x.variance[:], state.z_bar[:] = X.mean(axis=0), X.var(axis=0), 3
+    for start in range(300, n + 300, 2000):
+        sizes.append(v @ (state.W_xz @ A - np.eye(3)) @ v)
+        network.partial_fit(X[start : start + 2000])
+    return sizes
+
+
+TABLES = {
+    "problems": problems, "map": mixing_map, "photographs": photographs, "time": alike_in_time, "floor": floor, "scale": scale,
+    "speed": speed, "theory": theory,
+}  # fmt: skip
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("tables", nargs="*", choices=[[], *TABLES])
+    parser.add_argument("--seed", type=int, default=700_000)
+    parser.add_argument("--matrices", type=int, default=10)
+    arguments = parser.parse_args()
+    warnings.simplefilter("ignore")
+    for table in arguments.tables or TABLES:
+        print(f"\n{table}: {TABLES[table].__doc__}", flush=True)
+        TABLES[table](arguments.seed, arguments.matrices)

@@ -1,0 +1,93 @@
+"""The exceptions of bionica's own. Each has a second base, the built-in exception that callers would expect.
+
+A parameter or samples that an estimator cannot use raise a plain ValueError, as everywhere in scikit-learn.
+"""
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+
+def printable(text: str) -> str:
+    """Return text without control characters, which a terminal would obey."""
+    return "".join(character if character.isprintable() else " " for character in text)
+
+
+class BionicaError(Exception):
+    """Base of all exceptions that only bionica raises.
+
+    Examples
+    --------
+    >>> import bionica
+    >>> from bionica.errors import BionicaError
+    >>> try:
+    ...     bionica.io.open_reader("nothing.csv")
+    ... except BionicaError as error:
+    ...     print(type(error).__name__)
+    InputError
+    """
+
+
+class InputError(BionicaError, ValueError):
+    """Data that cannot be read as mixtures. The message names the file, the place and the remedy."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(printable(message))
+
+
+class OutputError(BionicaError, ValueError):
+    """Something that cannot be written as asked. The message names the file and the remedy."""
+
+
+class ModelFileError(BionicaError, ValueError):
+    """A file that is not a complete, unaltered bionica model.
+
+    Examples
+    --------
+    >>> import bionica
+    >>> try:
+    ...     bionica.load(bionica.__file__)
+    ... except bionica.ModelFileError as error:
+    ...     print("refused")
+    refused
+    """
+
+
+class DivergenceError(BionicaError, ArithmeticError):
+    """A network whose outputs or weights left the range of its numbers.
+
+    Attributes
+    ----------
+    sample : int
+        Index of the sample at which it happened, counted from the first that the network has seen.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bionica import BatchNICA, DivergenceError
+    >>> X = np.random.default_rng(0).exponential(size=(500, 2)) @ np.array([[1.0, 0.5], [0.2, 1.0]])
+    >>> nica = BatchNICA(2, random_state=0).fit(X)
+    >>> try:
+    ...     nica.transform(np.full((3, 2), 1.7e308))
+    ... except DivergenceError as error:
+    ...     print(error.sample)
+    0
+    """
+
+    def __init__(self, message: str, sample: int) -> None:
+        super().__init__(message)
+        self.sample = sample
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (str(self), self.sample)
+
+    @classmethod
+    def overflow(cls, name: str, sample: int, X: ArrayLike, *remedies: str) -> Self:
+        """Return the error of the estimator `name` for an overflow at this sample of X, with what to do besides rescaling."""
+        rescale = f"rescale the mixtures (largest absolute value {float(np.abs(X).max()):.2g})"
+        return cls(
+            f"{name} diverged at sample {sample}: an output or a weight overflowed. To change: {'; '.join([*remedies, rescale])}. "
+            "The model is as it was before this call.",
+            sample,
+        )

@@ -1,0 +1,320 @@
+"""LocalNICA: one layer of 2-compartmental neurons with strictly local rules, for any mixing matrix, without tuning.
+
+Neurons as in Algorithm 2: dendrites c, somata z >= 0 at rest under lateral weights, membranes g (0 where a neuron fires):
+
+    c = W_xz x      z = argmin_{z >= 0} z'W_zz z/2 - c'z      g = c - W_zz z <= 0                              (1)
+
+The dendrite learns to predict the soma, and the lateral weights learn the covariance of the outputs. With dx = x - x_bar and
+dz = z - z_bar, p_j the power of input j, and a, b, r the rates of neuron i:
+
+    S_ij = [a (dz_i - (W_zz dz)_i) dx_j - b g_i x_j] / (k p_j)                                                 (2)
+    U_ij <- U_ij + m r (G S_ij - U_ij)                     a trace of each synapse                             (3)
+    W_xz <- W_xz + S + U                                                                                       (4)
+    W_zz <- (1 - r/2) W_zz (1 - r/2) + (sqrt(r) dz)(sqrt(r) dz)'                                               (5)
+
+At rest z - c = (z - W_zz z) - g: the two terms of (2) are the two parts of that prediction error. The first is zero if outputs are
+white, the second if they are nonnegative.
+
+*The clock.* Inputs and dendrites measure how fast they change, their pace q = min(1, <(x_t - x_{t-1})^2> / variance): 1 if samples
+are independent, otherwise 2 over their time constant. Rates of a neuron are multiplied by its pace, windows of means are divided by
+it, and the neuron's time n advances by q with each sample: a = .07 q, b = .5 q, r = q/(3 (d + 7) + n/100).
+
+Derivation, the use of each part, and what it cannot do: :doc:`/local-nica`. It is not in the paper.
+"""
+
+import math
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from .._compat.sklearn import WINDOW
+from ..estimator import TRAINING, OnlineEstimator, weights
+from ..kernels.guards import Guards
+from ..kernels.learner import NetworkLearner
+from ..kernels.plasticity import FOREVER, apply, dot, dot_vectors, follow_matrix, project
+from ..kernels.rule import Rule, averaged, bookkeeping, hot, inverse, orthonormal_rows, register, shapes, solve_lateral
+from ..kernels.settling import REFRESH, Exact, invalidate, invert, scratch, settle_lateral
+from ..samples import given_weights
+
+#: a and b of eq. 2; r = 1/(R_FIRST (d + 7) + n/R_LATE).
+A, B, R_FIRST, R_LATE = 0.07, 0.5, 3.0, 100.0
+#: m and G of eq. 3; the network is stable if m G < 3.
+LEAK, GAIN = 0.06, 12.0
+#: Samples, over the pace, for means and variances, and after which an input is connected; the pace of the first 100 samples.
+MEAN, VARIANCE, READY, Q_FIRST = 300.0, 10_000.0, 10.0, 0.05
+#: W_xz begins with orthonormal rows times W_FIRST sqrt(k) over the root mean square of each input, W_zz with Z_FIRST I.
+W_FIRST, Z_FIRST = 10.0, 5.0
+
+
+class Activity(NamedTuple):
+    """What an input, or a dendrite, knows of its own past."""
+
+    mean: np.ndarray
+    variance: np.ndarray
+    change: np.ndarray  # mean square of the difference of successive values
+    last: np.ndarray
+    pace: np.ndarray
+
+
+class State(NamedTuple):
+    """What the network remembers."""
+
+    W_xz: np.ndarray
+    U: np.ndarray  # the trace; until an input is connected, its initial weights
+    W_zz: np.ndarray
+    H: np.ndarray  # the inverse of W_zz
+    x: Activity
+    c: Activity
+    z_bar: np.ndarray
+    n: np.ndarray  # the time of each neuron
+    connected: np.ndarray  # whether an input has been seen long enough to know its power
+    W_xz_mean: np.ndarray  # averages of the weights
+    W_zz_mean: np.ndarray
+    t: np.ndarray
+    fired: np.ndarray
+    rng: np.ndarray
+    repairs: np.ndarray
+
+
+class Params(NamedTuple):
+    """What the user chose."""
+
+    dynamics: Any
+    guards: Guards
+    average: int  # samples that averages reach back
+    horizon: float  # the time at which rates no longer fall
+
+
+class Work(NamedTuple):
+    """Scratch arrays."""
+
+    c: np.ndarray
+    y: np.ndarray  # z; the loop knows every rule's output by this name
+    dz: np.ndarray
+    g: np.ndarray
+    r: np.ndarray
+    gain: np.ndarray  # 1/(k p)
+    C: np.ndarray  # c, as a matrix with one row
+    ws: Any
+
+
+def init(W_xz: np.ndarray, W_zz: np.ndarray, rng: np.random.RandomState) -> State:
+    """Return a network that has seen nothing, with these initial weights (copied)."""
+    (d, k), dtype = W_xz.shape, W_xz.dtype
+    x, c = (Activity(*(np.full(n, first, dtype) for first in (0, 0, 0, 0, Q_FIRST))) for n in (k, d))
+    none, z_bar, time, connected = np.zeros_like(W_xz), np.zeros(d, dtype), np.zeros(d, dtype), np.zeros(k, np.bool_)
+    weights = none, W_xz.copy(), W_zz.copy(), inverse(W_zz)
+    return State(*weights, x, c, z_bar, time, connected, none.copy(), W_zz.copy(), **bookkeeping(d, rng))
+
+
+def workspace(state):
+    """Allocate scratch arrays."""
+    (d, k), dtype = state.W_xz.shape, state.W_xz.dtype
+    C = np.zeros((1, d), dtype)
+    return Work(C[0], *np.zeros((4, d), dtype), np.zeros(k, dtype), C, scratch(d, dtype))
+
+
+def settle(state, work, params, X, t):
+    """Eq. 1."""
+    project(state.W_xz, X, t, work.c)
+    settle_lateral(params.dynamics, state.W_zz, state.H, work.c, work.y, work.ws, True)
+
+
+@hot
+def watch(own, V, row, t):
+    """Take the values V[row] into the statistics of inputs or dendrites; `t` is 1 over the number of samples."""
+    mean, variance, change, last, pace = own
+    real = mean.dtype.type
+    for j in range(mean.shape[0]):
+        step, weight = V[row, j] - last[j], max(t, pace[j] * real(1 / VARIANCE))
+        mean[j] += max(t, pace[j] * real(1 / MEAN)) * (V[row, j] - mean[j])
+        variance[j] += weight * ((V[row, j] - mean[j]) * (V[row, j] - mean[j]) - variance[j])
+        change[j] += weight * (step * step - change[j])
+        last[j] = V[row, j]
+
+
+def learn(state, work, params, X, t, rates):
+    """Eqs. 2 to 5."""
+    W_xz, U, W_zz, own, pace = state.W_xz, state.U, state.W_zz, state.x, state.c.pace
+    z, dz, g, r, real = work.y, work.dz, work.g, work.r, state.W_xz.dtype.type
+    (d, k), one, zero, count = W_xz.shape, real(1), real(0), real(state.t[0])
+    watch(state.x, X, t, one / count)
+    watch(state.c, work.C, 0, one / count)
+    for i in range(d):
+        g[i] = zero if z[i] > 0 else min(work.c[i] - dot(W_zz, i, z), zero)
+        state.z_bar[i] += max(one / count, pace[i] * real(1 / MEAN)) * (z[i] - state.z_bar[i])
+        dz[i] = z[i] - state.z_bar[i]
+        state.n[i] = min(state.n[i] + pace[i], real(params.horizon))
+        r[i] = pace[i] / (real(R_FIRST) * (d + 7) + state.n[i] * real(1 / R_LATE))
+    for j in range(k):
+        power = own.variance[j] + own.mean[j] * own.mean[j]
+        if not state.connected[j] and power > 0 and count * own.pace[j] >= READY:
+            state.connected[j] = True
+            for i in range(d):
+                W_xz[i, j] = U[i, j] / math.sqrt(power)
+                U[i, j] = 0
+        work.gain[j] = one / (real(k) * power) if state.connected[j] else zero
+    for i in range(d):
+        a = real(A) * pace[i] * (dz[i] - dot(W_zz, i, dz))
+        b = real(B) * pace[i] * g[i]
+        leak = real(LEAK) * r[i]
+        for j in range(k):
+            S = (a * (X[t, j] - own.mean[j]) - b * X[t, j]) * work.gain[j]
+            on = real(state.connected[j])
+            U[i, j] += on * leak * (real(GAIN) * S - U[i, j])
+            W_xz[i, j] += S + on * U[i, j]
+    for i in range(d):
+        dz[i] *= math.sqrt(r[i])
+        r[i] = one - real(0.5) * r[i]
+    for i in range(d):
+        for j in range(d):
+            W_zz[i, j] = r[i] * r[j] * W_zz[i, j] + dz[i] * dz[j]
+    return 0.0
+
+
+def track(state, work, params, eta):
+    """H after eq. 5, by Sherman and Morrison; `learn` leaves sqrt(r) dz and 1 - r/2."""
+    H, dz, r, v = state.H, work.dz, work.r, work.ws.free
+    d, one = dz.shape[0], state.H.dtype.type(1)
+    for i in range(d):
+        r[i] = one / r[i]
+    for i in range(d):
+        for j in range(d):
+            H[i, j] *= r[i] * r[j]
+    apply(H, dz, v)
+    size = dot_vectors(v, dz)
+    if not size >= 0:
+        invalidate(H)
+        return
+    size = one / math.sqrt(one + size)
+    for i in range(d):
+        v[i] *= size
+    for i in range(d):
+        for j in range(d):
+            H[i, j] -= v[i] * v[j]
+
+
+def average(state, weight):
+    """Of the weights."""
+    follow_matrix(state.W_xz_mean, state.W_xz, weight)
+    follow_matrix(state.W_zz_mean, state.W_zz, weight)
+
+
+def inspect(state, work, params):
+    """The pace of inputs and dendrites; H is recomputed from time to time."""
+    for own in (state.x, state.c):
+        for j in range(own.pace.shape[0]):
+            if own.variance[j] > 0:
+                own.pace[j] = min(own.change[j] / own.variance[j], own.pace.dtype.type(1))
+    if state.t[0] % REFRESH == 0:
+        invert(state.W_zz, state.H)
+
+
+def unmixing(state: State) -> np.ndarray:
+    """W_zz^-1 W_xz."""
+    return solve_lateral(state.W_zz, state.W_xz)
+
+
+RULE = register(
+    Rule(
+        "local_nica", State, Params,
+        shapes(dk="W_xz U W_xz_mean", dd="W_zz H W_zz_mean", k="x.mean x.variance x.change x.last x.pace",
+               d="c.mean c.variance c.change c.last c.pace z_bar n") | {"connected": "k:bool"},
+        workspace, settle, learn, unmixing, inspect, track, average,
+        parts={"x": Activity, "c": Activity}, inverses={"H": "W_zz"}, symmetric=("W_zz",),
+    )
+)  # fmt: skip
+
+
+class LocalNICA(OnlineEstimator):
+    """Nonnegative ICA by a single layer of 2-compartmental neurons whose rules are strictly local, for any mixing matrix.
+
+    A model of a circuit, which is not in the paper. One setting separates well- and ill-conditioned mixtures, and samples that are
+    alike in time. Equations, derivation and limits: :doc:`/local-nica`. To separate data, use `StreamingNICA`, `BatchNICA` or
+    `MinimumVolumeCone`: they are more precise.
+
+    Parameters
+    ----------
+    n_components : int, default=None
+        Number of sources d. None: the rank of the X of `fit`; in a stream, the number of mixtures.
+    horizon : int, default=None
+        For mixtures that change: learning rates stop falling, and averages reach back, after this many samples. None: rates fall
+        as long as the network learns.
+    init : "random" or dict, default="random"
+        Initial weights: random, or arrays by name, W_xz (d, k) and W_zz (d, d); those that are not given are random. Column j of
+        W_xz is divided by the root mean square of input j, which is connected when that is known: after 100 samples, or more if
+        they are alike. Outputs are 0 until then.
+    n_epochs, shuffle : int, bool, default=1, False
+        How often `fit` presents the data, and whether in random order, another in each epoch (within the blocks of a Dask array).
+    random_state : int, RandomState instance or None, default=None
+        Seed of all that is random. A saved model keeps it if it is an int.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        What the network does to a mixture for which every output fires, with averaged weights, as `transform`.
+    mixing_ : ndarray of shape (n_features, n_components)
+        The estimated A, pseudoinverse of `components_`.
+    W_xz_, W_zz_ : ndarray
+        The weights, (n_components, n_features) and (n_components, n_components).
+    n_components_, n_features_in_ : int
+        Outputs, and mixtures per sample.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of the mixtures, if X had string column names.
+    n_samples_seen_ : int
+        Samples learned from.
+    repairs_ : dict of str to int
+        Samples that were regularised (nearly singular lateral weights).
+
+    See Also
+    --------
+    TwoCompartmentNICA : the paper's network with such neurons.
+    bionica.reference : the same rule in plain NumPy.
+
+    Examples
+    --------
+    >>> from bionica import LocalNICA
+    >>> from bionica.datasets import mix, sparse_uniform
+    >>> from bionica.metrics import sinr
+    >>> S = sparse_uniform(50_000, 3, rng=0)
+    >>> X, A = mix(S, n_mixtures=3, rng=0)
+    >>> network = LocalNICA(random_state=0).fit(X)
+    >>> bool(sinr(S, network.transform(X)) > 25)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **{name: allowed for name, allowed in TRAINING.items() if name != "guards"},
+        "horizon": [WINDOW, None],
+    }
+    _changeable: ClassVar = ("horizon",)
+
+    W_xz_ = weights("W_xz", "Weights from mixtures to dendrites, (n_components, n_features).")
+    W_zz_ = weights("W_zz", "Weights between outputs, (n_components, n_components).")
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        horizon: int | None = None,
+        init: str | dict[str, Any] = "random",
+        n_epochs: int = 1,
+        shuffle: bool = False,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.horizon = horizon
+        self.init = init
+        self.n_epochs = n_epochs
+        self.shuffle = shuffle
+        self.random_state = random_state
+
+    def _learner_for(self, k: int, dtype: Any, X: Any = None, state: Any = None) -> NetworkLearner:
+        if state is None:
+            d, rng = self._number_of_outputs(k, X), check_random_state(self.random_state)
+            given = given_weights(self, {"W_xz": (d, k), "W_zz": (d, d)}, positive_definite="W_zz")
+            W_xz = given.get("W_xz", W_FIRST * k**0.5 * orthonormal_rows(rng, d, k))
+            state = init(W_xz.astype(dtype), given.get("W_zz", Z_FIRST * np.eye(d)).astype(dtype), rng)
+        dynamics, horizon = Exact(float(np.finfo(dtype).eps)), self.horizon or FOREVER
+        return NetworkLearner(state, Params(dynamics, Guards(), int(horizon), float(horizon)), [], averaged)

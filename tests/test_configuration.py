@@ -1,0 +1,230 @@
+"""Parameters: frozen when a model starts, each with an effect; and what an estimator is before and after a fit."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+
+import bionica
+from bionica.cone.minimum_volume_cone import MinimumVolumeCone
+from bionica.offline import OfflineNICA
+from conftest import ESTIMATORS, ONLINE, mixtures
+from test_estimators import seed_of
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # few samples
+
+WEIGHTS, ONES = ("W_xy", "W_xz", "W_xh"), np.ones((2, 4))
+#: For each parameter a value that is not its default.
+OTHER = {
+    "n_components": 3, "eta0": 0.005, "decay": 0.5, "power": 0.5, "mean_window": 50, "average": False, "dynamics": "gradient",
+    "gamma": 0.05, "settle_tol": 1e-3, "settle_steps": 5, "guards": False, "n_epochs": 2, "shuffle": True, "random_state": 1,
+    "whiten": False, "kappa": 2.0, "horizon": 100, "tau": 0.3, "n_interneurons": 4, "decoupled": True, "whitening_eta0": 0.05,
+    "whitening_decay": 0.2, "noise": 0.5, "nonnegative_mixing": False, "known_mixing": np.array([[1.0], [2], [3], [0]]),
+    "outliers": 0.1, "normalize": "mean", "n_init": 1, "max_iter": 2, "tol": 1e-9, "network": "two_compartment", "eta": 0.01,
+}  # fmt: skip
+#: Parameters that matter only beside others.
+BESIDE = {
+    "gamma": {"dynamics": "gradient"},
+    "settle_tol": {"dynamics": "gradient"},
+    "settle_steps": {"dynamics": "gradient"},
+    "power": {"decay": 0.1, "eta0": 0.1},
+    "n_interneurons": {"decoupled": True},
+    ("OfflineNICA", "tau"): {"network": "two_compartment"},
+    ("BatchNICA", "tol"): {"n_components": 3},
+    ("NonnegativePCA", "guards"): {"eta0": 0.1},
+}
+
+
+def data(*spoil):
+    """Nonnegative mixtures of two sources in a little noise; "outlier", "outliers", "change" spoil them."""
+    rng = np.random.default_rng(0)
+    S = rng.exponential(size=(600, 2)) * (rng.random((600, 2)) < 0.7)
+    X = S @ [[1, 2, 3, 0], [2, 0, 1, 3]] + 0.05 * rng.random((600, 4))
+    X[77] *= 1000 if "outlier" in spoil else 1
+    X[::50] *= -3 if "outliers" in spoil else 1
+    return X if "change" not in spoil else np.concatenate([X, X[:, ::-1]])
+
+
+#: Where a parameter matters, if not in clean data.
+PROBLEMS = {"robust": "outlier", "guards": "outlier", "outliers": "outliers", "horizon": "change"}
+
+
+def other(cls, name):
+    if name == "robust":
+        return not cls().robust
+    if name == "init":
+        return (
+            {"W": np.eye(2)}
+            if cls is bionica.NonnegativePCA
+            else {next(W for W in WEIGHTS if hasattr(cls, W + "_")): ONES}
+        )
+    return {("OfflineNICA", "tau"): 0.02}.get((cls.__name__, name), OTHER[name])
+
+
+def every_parameter(classes):
+    return [pytest.param(cls, name, id=f"{cls.__name__}-{name}") for cls in classes for name in cls().get_params()]
+
+
+@pytest.mark.parametrize(("cls", "name"), every_parameter(ESTIMATORS))
+def test_what_a_model_learned_with_is_frozen(cls, name, tmp_path):
+    X, value = data(), other(cls, name)
+    model = cls(2, **seed_of(cls)).fit(X)
+    learned, Y, bits = model.get_params(), model.transform(X), pickle.dumps(model.mixing_)
+    model.set_params(**{name: value})
+    assert np.array_equal(model.transform(X), Y) and pickle.dumps(model.mixing_) == bits
+    model.save(tmp_path / "model")
+    loaded = bionica.load(tmp_path / "model")
+    assert loaded.get_params() == learned
+    assert np.array_equal(loaded.transform(X), Y)
+    changeable = name in cls._changeable
+    if changeable:
+        assert bionica.load(tmp_path / "model", **{name: value}).get_params() == learned | {name: value}
+    else:
+        with pytest.raises(ValueError, match=rf"{name}: a {cls.__name__} that has learned may change"):
+            bionica.load(tmp_path / "model", **{name: value})
+    if not hasattr(cls, "partial_fit"):
+        return
+    if changeable:
+        loaded.set_params(**{name: value}).partial_fit(X)
+        assert np.array_equal(model.partial_fit(X).transform(X), loaded.transform(X))
+        model.save(tmp_path / "model")
+        assert bionica.load(tmp_path / "model").get_params() == learned | {name: value}
+    else:
+        with pytest.raises(ValueError, match=rf"(?s){name}=.*learned with {name}="):
+            model.partial_fit(X)
+        assert np.array_equal(model.transform(X), Y)
+        model.set_params(**learned).partial_fit(X)
+
+
+def result(model, X):
+    """What a user can see of a fit."""
+    names = [name for name in {*dir(type(model)), *vars(model)} if name.endswith("_") and name[0] != "_"]
+    shown = {name: getattr(model, name, None) for name in sorted(names)}
+    return pickle.dumps((shown, model.transform(X)))
+
+
+@pytest.mark.parametrize(("cls", "name"), every_parameter(ESTIMATORS))
+def test_every_parameter_has_an_effect(cls, name):
+    X, beside = data(PROBLEMS.get(name, "")), BESIDE.get((cls.__name__, name), BESIDE.get(name, {}))
+    beside = {key: value for key, value in beside.items() if key in cls().get_params()}
+    first, second = (
+        cls(**{"n_components": 2, **seed_of(cls), **beside, **own}) for own in ({}, {name: other(cls, name)})
+    )
+    assert result(first.fit(X), X) != result(second.fit(X), X)
+
+
+@pytest.mark.parametrize("cls", ESTIMATORS)
+def test_nothing_can_be_seen_before_a_fit(cls, tmp_path):
+    X, unfitted, fitted = data(), cls(), cls(2).fit(data())
+    names = {name for name in {*dir(cls), *vars(fitted)} if name.endswith("_") and name[0] != "_"}
+    assert {"components_", "mixing_", "n_components_", "n_features_in_"} <= names
+    for name in names:
+        with pytest.raises(NotFittedError, match=f"This {cls.__name__} has seen no sample"):
+            getattr(unfitted, name)
+        assert not hasattr(unfitted, name)
+    uses = {
+        "transform": X,
+        "inverse_transform": X,
+        "transform_one": X[0],
+        "score": X,
+        "diagnose": X,
+        "save": tmp_path / "x",
+    }
+    for name, given in uses.items():
+        if hasattr(cls, name):
+            with pytest.raises(NotFittedError, match=f"This {cls.__name__} has seen no sample"):
+                getattr(unfitted, name)(given)
+    with pytest.raises(NotFittedError):
+        unfitted.get_feature_names_out()
+
+
+def test_what_separate_found_does_not_survive_another_fit():
+    X = data()
+    for method in ("batch", "cone"):
+        model = bionica.separate(X, 2, method=method, random_state=0)
+        assert model.diagnosis_ and model.choice_
+        model.fit(X)
+        assert not hasattr(model, "diagnosis_") and not hasattr(model, "choice_")
+    for cls in (bionica.BatchNICA, MinimumVolumeCone, bionica.StreamingNICA):
+        model = cls("auto", random_state=0).fit(X)
+        assert model.count_.n_sources == model.n_components_
+        assert not hasattr(model.set_params(n_components=2).fit(X), "count_")
+
+
+def test_the_count_survives_another_horizon():
+    model = bionica.StreamingNICA("auto", random_state=0).fit(mixtures(2000, 3, 6)[1])
+    count = model.count_
+    assert model.set_params(horizon=1000).partial_fit(mixtures(10, 3, 6)[1]).count_ == count
+
+
+@pytest.mark.parametrize("cls", [bionica.StreamingNICA, MinimumVolumeCone])
+def test_a_stream_that_waits_keeps_its_samples(cls):
+    X = mixtures(3000, 3, 6)[1]
+    model, never = (cls("auto", random_state=0).partial_fit(X[:150]) for _ in range(2))
+    with pytest.raises(ValueError, match=r"n_components=2: this .* learned with n_components='auto'"):
+        model.set_params(n_components=2).partial_fit(X[150:])
+    assert model.n_samples_seen_ == 150
+    model.set_params(n_components="auto").partial_fit(X[150:])
+    assert np.array_equal(model.components_, never.partial_fit(X[150:]).components_)
+
+
+@pytest.mark.parametrize("cls", [cls for cls in ONLINE if "whiten" in cls().get_params()])
+def test_an_offline_whitening_needs_a_fit(cls):
+    X = data()
+    for learn, given in (("partial_fit", X), ("partial_fit_transform", X), ("learn_one", X[0])):
+        network = cls(2, whiten="offline", random_state=0)
+        with pytest.raises(ValueError, match="call fit first, or use whiten='online'"):
+            getattr(network, learn)(given)
+        assert not hasattr(network, "n_features_in_")
+        getattr(network.fit(X), learn)(given)
+
+
+@pytest.mark.parametrize("cls", ESTIMATORS)
+def test_mixtures_that_do_not_vary_are_called_so(cls):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ConvergenceWarning)
+        try:
+            cls(1, **seed_of(cls)).fit(np.full((500, 3), 2.0))
+        except ValueError as error:
+            caught.append(error)
+    said = " ".join(str(getattr(one, "message", one)) for one in caught)
+    assert "not vary" in said and "inf" not in said, said
+
+
+def test_a_class_of_the_user_with_our_name_is_another(tmp_path):
+    class StreamingNICA(bionica.StreamingNICA):
+        pass
+
+    globals()["StreamingNICA"] = StreamingNICA
+    StreamingNICA.__qualname__ = "StreamingNICA"
+    X = data()
+    for cls in (bionica.StreamingNICA, StreamingNICA):
+        cls(2, random_state=0).fit(X).save(tmp_path / "model")
+        assert type(bionica.load(tmp_path / "model")) is cls
+    del globals()["StreamingNICA"]
+    with pytest.raises(bionica.ModelFileError, match="import its module first"):
+        bionica.load(tmp_path / "model")
+
+
+def test_annotations_that_are_text_keep_validation():
+    source = """
+from __future__ import annotations
+import bionica
+
+class Mine(bionica.StreamingNICA):
+    def __init__(self, n_components: int | None = None, *, horizon: int | None = None, n_epochs: int = 1,
+                 shuffle: bool = False, random_state: object = None) -> None:
+        super().__init__(n_components, horizon=horizon, n_epochs=n_epochs, shuffle=shuffle, random_state=random_state)
+"""
+    scope = {"__name__": "user"}
+    exec(source, scope)
+    for parameters in ({"n_components": -1}, {"horizon": "long"}, {"shuffle": 3}):
+        with pytest.raises(ValueError, match=next(iter(parameters))):
+            scope["Mine"](**parameters).partial_fit(data())
+
+
+def test_weights_by_the_papers_names_are_those_of_the_network_that_learned():
+    model = OfflineNICA(2, random_state=0).fit(data())
+    assert set(model.set_params(network="two_compartment").weights_) == {"W_xy", "W_yn"}

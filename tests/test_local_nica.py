@@ -1,0 +1,132 @@
+"""LocalNICA: the reference line by line, fixed points, invariances, streams."""
+
+import numpy as np
+import pytest
+
+from bionica import LocalNICA, load, reference
+from bionica.kernels.rule import leaves
+from bionica.metrics import permutation_error
+
+
+def mixtures(n, d, k=None, seed=0, condition=10):
+    """Sparse uniform sources, and their mixtures by a matrix of this condition number."""
+    rng = np.random.default_rng(seed)
+    S = rng.uniform(0, np.sqrt(48 / 5), (n, d)) * (rng.random((n, d)) < 0.5)
+    U, V = np.linalg.qr(rng.standard_normal((k or d, d)))[0], np.linalg.qr(rng.standard_normal((d, d)))[0]
+    return S, S @ (U * np.geomspace(1, 1 / condition, d) @ V).T
+
+
+def state_of(network):
+    return network._learner.state
+
+
+@pytest.mark.parametrize(("d", "k", "smooth"), [(3, 3, 1), (2, 5, 1), (3, 3, 20)])
+def test_equals_the_reference(d, k, smooth):
+    """Independent samples and, with a clock that is not 1, running means of 20 samples."""
+    X = mixtures(1200, d, k)[1]
+    X = np.stack([np.convolve(x, np.ones(smooth) / smooth, "same") for x in X.T], axis=1)
+    expected = reference.local_nica(d, k, np.random.default_rng(5))
+    network = LocalNICA(d, init={"W_xz": expected["U"].copy(), "W_zz": expected["W_zz"].copy()})
+    Y = network.partial_fit_transform(X)
+    Z = np.array([reference.local_nica_step(expected, x) for x in X])
+    np.testing.assert_allclose(Y, Z, rtol=1e-9, atol=1e-9 * Z.max())
+    state = state_of(network)
+    for name in ("W_xz", "W_zz", "U", "z_bar", "n"):
+        np.testing.assert_allclose(
+            getattr(state, name), expected[name], rtol=1e-9, atol=1e-9 * np.abs(expected[name]).max()
+        )
+    for part in ("x", "c"):
+        for name, value in expected[part].items():
+            np.testing.assert_allclose(
+                getattr(getattr(state, part), name), value, rtol=1e-9, atol=1e-9 * np.abs(value).max()
+            )
+    np.testing.assert_allclose(state.H @ state.W_zz, np.eye(d), atol=1e-9)
+
+
+def test_bits_do_not_depend_on_chunks():
+    X = mixtures(700, 3)[1]
+    networks = [LocalNICA(3, random_state=0) for _ in range(2)]
+    networks[0].partial_fit(X)
+    for part in np.split(X, [1, 99, 100, 101, 350]):
+        networks[1].partial_fit(part)
+    for a, b in zip(leaves(state_of(networks[0])), leaves(state_of(networks[1])), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_a_saved_network_learns_on(tmp_path):
+    X = mixtures(600, 3)[1].astype(np.float32)
+    network = LocalNICA(3, random_state=0).partial_fit(X[:300])
+    network.save(tmp_path / "model")
+    again = load(tmp_path / "model").partial_fit(X[300:])
+    network.partial_fit(X[300:])
+    assert again.transform(X).dtype == np.float32
+    np.testing.assert_array_equal(again.transform(X), network.transform(X))
+
+
+@pytest.mark.parametrize(("d", "k", "dtype"), [(3, 3, np.float64), (3, 3, np.float32), (3, 6, np.float64)])
+def test_separates(d, k, dtype):
+    S, X = mixtures(40_000, d, k)
+    Y = LocalNICA(d, random_state=0).partial_fit(X.astype(dtype)).transform(X)
+    assert permutation_error(S, Y) < 0.005
+
+
+def test_separates_samples_that_are_alike_in_time():
+    """Rectified AR(1) sources with a time constant of 10 samples: without the clock the error is above .1."""
+    rng, S = np.random.default_rng(3), np.zeros((80_000, 3))
+    noise = rng.standard_normal(S.shape)
+    for t in range(1, len(S)):
+        S[t] = np.exp(-0.1) * S[t - 1] + noise[t]
+    S = np.maximum(S, 0) / np.maximum(S, 0).std(axis=0)
+    X = S @ np.linalg.qr(rng.standard_normal((3, 3)))[0].T
+    network = LocalNICA(3, random_state=0).partial_fit(X)
+    assert permutation_error(S, network.transform(X)) < 0.01
+    own = state_of(network)
+    np.testing.assert_allclose(own.x.pace, (np.diff(X, axis=0) ** 2).mean(axis=0) / X.var(axis=0), rtol=0.1)
+    np.testing.assert_allclose(own.n, 80_000 * own.c.pace, rtol=0.1)
+
+
+def test_the_solution_is_a_fixed_point():
+    """At W A = I and W_zz = I both drives are 0 for every sample."""
+    S, X = mixtures(4000, 3, condition=3)
+    A = np.linalg.lstsq(S, X, rcond=None)[0].T
+    network = LocalNICA(3, random_state=0).partial_fit(X[:200])
+    state = state_of(network)
+    state.W_xz[:], state.U[:], state.W_zz[:], state.H[:] = np.linalg.inv(A), 0, np.eye(3), np.eye(3)
+    state.n[:] = 1e9  # r is 1e-7: W_zz stays at I
+    Y = network.partial_fit_transform(X[200:])
+    np.testing.assert_allclose(state.W_xz @ A, np.eye(3), atol=2e-3)
+    np.testing.assert_allclose(Y, S[200:], atol=1e-2)
+
+
+@pytest.mark.parametrize(
+    "Q", [np.eye(3) * 2.0**-10, np.diag([2.0**-10, 1, 2.0**10]), np.diag([1.0, -1, -1]), np.eye(3)[[2, 0, 1]]]
+)
+def test_scale_sign_and_order_of_inputs_do_not_matter(Q):
+    X, W = mixtures(3000, 3)[1], 10 * 3**0.5 * np.linalg.qr(np.random.default_rng(1).standard_normal((3, 3)))[0]
+    unit = np.sign(Q)
+    expected = LocalNICA(3, init={"W_xz": W}).partial_fit_transform(X)
+    Y = LocalNICA(3, init={"W_xz": W @ unit.T}).partial_fit_transform(X @ Q.T)
+    np.testing.assert_allclose(Y, expected, rtol=1e-9, atol=1e-9 * expected.max())
+
+
+def test_inputs_connect_when_their_power_is_known():
+    """A silent input, and one that begins later, change nothing before they are heard, and nothing overflows."""
+    X = mixtures(2000, 3)[1]
+    X = np.column_stack([X, np.zeros(len(X)), np.where(np.arange(len(X)) < 500, 0, X[:, 0])])
+    network = LocalNICA(3, random_state=0).partial_fit(X[:100])
+    assert not state_of(network).connected.any()
+    assert not network.transform(X).any()
+    network.partial_fit(X[100:500])
+    assert state_of(network).connected.tolist() == [True, True, True, False, False]
+    assert not state_of(network).W_xz[:, 3:].any()
+    network.partial_fit(X[500:])
+    assert state_of(network).connected.tolist() == [True, True, True, False, True]
+    assert np.isfinite(network.components_).all()
+
+
+def test_a_horizon_keeps_rates_from_falling():
+    X = mixtures(600, 3)[1]
+    network = LocalNICA(3, horizon=300, random_state=0).partial_fit(X)
+    assert (state_of(network).n == 300).all()
+    network.set_params(horizon=None).partial_fit(X)
+    assert (state_of(network).n > 800).all()

@@ -1,0 +1,258 @@
+"""Every compiled network, dynamics, guard and shape equals the paper in NumPy: outputs, weights and repairs."""
+
+import ast
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import bionica
+import naive
+from bionica import metrics, reference
+from bionica.kernels.learner import NetworkLearner
+from bionica.kernels.rule import copy_state, to_arrays
+from bionica.kernels.schedules import Schedule
+from bionica.trust.outliers import inliers_of
+from conftest import mixtures
+
+# Loose enough for the iterations, and for the interpreted run, whose sums are in another order.
+RTOL = 1e-10
+N = {"exact": 450, "gradient": 120}
+SETTLING = {"settle_tol": 1e-13, "settle_steps": 20_000}
+
+SHAPES = {"k=d": (3, 3, 3), "k>d": (3, 5, 3), "m>d": (3, 4, 5), "d=1": (1, 2, 1), "d=2": (2, 2, 2), "d=6": (6, 6, 6)}
+pytestmark = pytest.mark.interpreted
+
+
+# --------------------------------------------------------------------------------------------- the reference alone
+
+
+def test_it_imports_nothing_but_numpy_and_scipy():
+    tree = ast.parse(Path(reference.__file__).read_text())
+    modules = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    modules |= {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    assert {module.split(".")[0] for module in modules} - sys.stdlib_module_names == {"numpy", "scipy"}
+
+
+@pytest.mark.parametrize("d", [1, 2, 6])
+def test_neurons_at_rest_by_three_solvers(d, rng):
+    """Nonnegative least squares, quadprog (which the authors used) and the paper's iterations (9) and (15) agree; so do ties."""
+    for _ in range(10):
+        W_yn, c = np.eye(d + 1, d) + 0.5 / np.sqrt(d) * rng.standard_normal((d + 1, d)), rng.standard_normal(d)
+        W_zz = W_yn.T @ W_yn
+        z = reference.settle(W_zz, c)
+        np.testing.assert_allclose(z, naive.settle_qp(W_zz, c), rtol=1e-10, atol=1e-11)
+        np.testing.assert_allclose(z, reference.settle(W_zz, c, gamma=1 / np.trace(W_zz)), rtol=1e-8, atol=1e-9)
+        for gamma in (None, 0.3 / np.trace(W_zz)):
+            y, n = reference.settle_interneurons(W_yn, W_yn.T, c, gamma)
+            np.testing.assert_allclose(y, z, rtol=1e-8, atol=1e-9)
+            np.testing.assert_allclose(n, W_yn @ y, rtol=1e-8, atol=1e-9)
+        np.testing.assert_allclose(reference.settle(W_zz, W_zz @ z), z, rtol=1e-10, atol=1e-11)  # some z_i = w_i = 0
+        W_ny = W_yn.T + 0.1 / d * rng.standard_normal((d, d + 1))
+        y, n = reference.settle_interneurons(W_yn, W_ny, c)
+        np.testing.assert_allclose(y, naive.settle_lcp(W_ny @ W_yn, c), rtol=1e-8, atol=1e-9)
+
+
+def test_interneuron_weights_meet(rng):
+    """Appendix B: W_ny - W_yn' shrinks by the product of 1 - eta_t."""
+    X, rates = mixtures(60, 2)[1], reference.learning_rate(np.arange(60), 0.1, 0.05)
+    state = reference.interneuron(2, 2, rng, m=3) | {"W_ny": np.eye(2, 3) + 0.1 * rng.standard_normal((2, 3))}
+    before = state["W_ny"] - state["W_yn"].T
+    reference.run(reference.interneuron_step, state, X, rates)
+    np.testing.assert_allclose(state["W_ny"] - state["W_yn"].T, np.prod(1 - rates) * before, rtol=1e-10, atol=1e-14)
+
+
+def test_rates_and_error_are_those_of_the_package(rng):
+    np.testing.assert_array_equal(reference.learning_rate(np.arange(9), 0.1, 1e-3), Schedule(0.1, 1e-3)(0, 9))
+    S, Y = rng.random((2, 30, 4))
+    np.testing.assert_allclose(reference.error_curve(S, Y), metrics.error_curve(S, Y), rtol=1e-13)
+
+
+# --------------------------------------------------------------------------------------------- the compiled networks
+
+
+def initial_weights(name, d, k, m, rng):
+    def orthonormal(r, c):
+        return np.linalg.qr(rng.standard_normal((c, r)))[0].T
+
+    W_yn = np.eye(m, d) + 0.1 * rng.standard_normal((m, d))
+    return {
+        "InterneuronNICA": {"W_xy": orthonormal(d, k), "W_yn": W_yn, "W_ny": W_yn.T},
+        "TwoCompartmentNICA": {"W_xz": orthonormal(d, k), "W_zz": np.eye(d) + 0.1},
+        "TwoLayerNSM": {"W_xh": orthonormal(d, k), "W_hg": np.eye(d), "W_hy": orthonormal(d, d), "W_yy": np.eye(d)},
+        "NonnegativePCA": {"W": orthonormal(d, d)},
+    }[name]
+
+
+def compare(Network, X, init, *, guards=(), eta0=0.02, tau=0.5, **params):
+    """Run the compiled network and the reference with all its repairs, if there are guards; return ours."""
+    name = Network.__name__
+    d = len(next(iter(init.values())))
+    rng, k = np.random.default_rng(0), X.shape[1]
+    step, state, own = {
+        "InterneuronNICA": lambda: (
+            reference.interneuron_step,
+            reference.interneuron(d, k, rng, len(init["W_yn"])),
+            {"n_interneurons": len(init["W_yn"])},
+        ),
+        "TwoCompartmentNICA": lambda: (
+            naive.capped_two_compartment_step if "rate" in guards else reference.two_compartment_step,
+            reference.two_compartment(d, k, rng, tau),
+            {"tau": tau},
+        ),
+        "TwoLayerNSM": lambda: (reference.two_layer_nsm_step, reference.two_layer_nsm(d, k, rng), {}),
+        "NonnegativePCA": lambda: (
+            naive.capped_nonnegative_pca_step if "rate" in guards else reference.nonnegative_pca_step,
+            reference.nonnegative_pca(d, k, rng),
+            {"whiten": False},
+        ),
+    }[name]()
+    own |= {"init": init, "random_state": 7}
+    ours = Network(d, guards=guards, eta0=eta0, decay=1e-3, **params, **own)
+    Y = ours.partial_fit_transform(X)
+
+    first = Network(d, **own).partial_fit(X[:1])._learner.state
+    state |= {weight: np.array(W) for weight, W in init.items()} | {"rng": naive.LEcuyer(first.rng)}
+    state["window"] = params.get("mean_window") or np.inf
+    repair = naive.two_layer_nsm_repair if name == "TwoLayerNSM" and "spectrum" in guards else reference.repair
+    rates = reference.learning_rate(np.arange(len(X)), eta0, 1e-3)
+    expected = reference.run(step, state, X, rates, repair if set(guards) - {"rate"} else None)
+    np.testing.assert_allclose(Y, expected, rtol=RTOL, atol=RTOL * max(expected.max(), 1))
+    learned = to_arrays(ours._learner.state)
+    for weight in init:
+        W = learned[weight]
+        np.testing.assert_allclose(W, state[weight], rtol=RTOL, atol=RTOL * np.abs(W).max(), err_msg=weight)
+    return ours
+
+
+def initial_state(network, X, monkeypatch):
+    """The state of a network before its first sample, which may depend on a first block or on all of X."""
+    with monkeypatch.context() as patch:
+        patch.setattr(NetworkLearner, "learn", lambda *_: None)
+        learner = network._learner_for(X.shape[1], X.dtype, X)
+        return copy_state((learner if learner.state else learner.start(X[: learner.block])).state)
+
+
+def problem(Network, n, d, k, seed):
+    """Mixtures, white if the network needs them so."""
+    X = mixtures(n, d, k, seed=seed)[1]
+    return X @ reference.noncentered_whitening(X, d).T if Network is bionica.NonnegativePCA else X
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_plain(Neural, shape):
+    d, k, m = SHAPES[shape]
+    init = initial_weights(Neural.__name__, d, k, m, np.random.default_rng(1))
+    ours = compare(Neural, problem(Neural, N["exact"], d, k, 2), init)
+    assert sum(ours.repairs_.values()) == 0
+
+
+DYNAMIC = [bionica.InterneuronNICA, bionica.TwoCompartmentNICA, bionica.TwoLayerNSM]
+
+
+@pytest.mark.parametrize("Settling", DYNAMIC, ids=lambda cls: cls.__name__)
+def test_gradient_dynamics_end_at_the_same_fixed_points(Settling):
+    init = initial_weights(Settling.__name__, 3, 4, 5, np.random.default_rng(1))
+    compare(Settling, problem(Settling, N["gradient"], 3, 4, 2), init, dynamics="gradient", **SETTLING)
+
+
+@pytest.mark.parametrize("Settling", DYNAMIC, ids=lambda cls: cls.__name__)
+def test_window_of_the_running_means(Settling):
+    init = initial_weights(Settling.__name__, 3, 4, 4, np.random.default_rng(1))
+    compare(Settling, problem(Settling, 300, 3, 4, 2), init, mean_window=50)
+
+
+@pytest.mark.parametrize("dynamics", N)
+def test_independent_interneuron_weights(dynamics):
+    """Appendix B: W_ny and W_yn start apart, and the neurons always iterate."""
+    rng = np.random.default_rng(5)
+    init = initial_weights("InterneuronNICA", 3, 3, 4, rng)
+    init["W_ny"] = init["W_ny"] + 0.2 * rng.standard_normal((3, 4))
+    X = problem(bionica.InterneuronNICA, N["gradient"], 3, 3, 6)
+    compare(bionica.InterneuronNICA, X, init, dynamics=dynamics, **SETTLING)
+
+
+def provocation(name, guards, d, k):
+    """Initial weights and a rate under which each of the guards has to act on nonnegative mixtures."""
+    square, wide = np.eye(d) + 0.1, np.eye(d, k) + 0.1
+    init = {
+        "InterneuronNICA": {"W_xy": wide.copy(), "W_yn": np.eye(d)},
+        "TwoCompartmentNICA": {"W_xz": wide.copy(), "W_zz": np.eye(d)},
+        "TwoLayerNSM": {"W_xh": wide, "W_hg": np.eye(d), "W_hy": square.copy(), "W_yy": np.eye(d)},
+        "NonnegativePCA": {"W": wide.copy()},
+    }[name]
+    forward = init[{"InterneuronNICA": "W_xy", "TwoCompartmentNICA": "W_xz", "TwoLayerNSM": "W_hy"}.get(name, "W")]
+    lateral = {"InterneuronNICA": "W_yn", "TwoCompartmentNICA": "W_zz", "TwoLayerNSM": "W_yy"}.get(name)
+    eta0 = 0.02
+    if "silent" in guards:
+        forward[0] *= -1  # inhibited by every input: it never fires
+    if "row" in guards:
+        forward[1] *= 1e-3
+        eta0 = 1e-5
+    if "spectrum" in guards:
+        init[lateral][d - 1, d - 1] = 2e-3
+        eta0 = 1e-13  # the activity is large, and would restore the weight before the guard looks
+    if name == "InterneuronNICA":
+        init["W_ny"] = init["W_yn"].T.copy()
+    return init, eta0
+
+
+def test_every_guard_alone_and_all_together(Neural):
+    """Each guard acts when it is provoked, and changes the network as the repairs of the reference do, of which no other acts."""
+    d, k = 3, 4
+    rng = np.random.default_rng(3)
+    X = mixtures(350, d)[0] @ rng.uniform(0.1, 1, (d, k))
+    X[::40] *= 5  # too large for the rate
+    every = sys.modules[Neural.__module__]._GUARDS
+    for guards in [*((guard,) for guard in every), every]:
+        init, eta0 = provocation(Neural.__name__, guards, d, k)
+        repairs = compare(Neural, X, init, guards=guards, eta0=eta0).repairs_
+        assert sum(repairs.values()) == sum(repairs[guard] for guard in guards)
+        if len(guards) == 1:
+            assert repairs[guards[0]] > 0, f"{guards[0]} was not provoked"
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # few samples
+def test_nonnegative_pca_whitened_offline():
+    d, k = 3, 5
+    X = mixtures(300, d, k, seed=8)[1]
+    F = reference.noncentered_whitening(X, d)
+    init = {"W": np.linalg.qr(np.random.default_rng(9).standard_normal((d, d)))[0]}
+    ours = bionica.NonnegativePCA(d, whiten="offline", init=init, guards=False, eta0=0.02, decay=1e-3, random_state=0)
+    ours.fit(X)
+    # Eigenvectors have no sign of their own: whitening may differ by a reflection of each direction.
+    signs = np.sign(np.sum(ours.whitening_ * F, axis=1))
+    np.testing.assert_allclose(ours.whitening_, signs[:, None] * F, rtol=1e-9)
+    F = ours.whitening_
+    state = reference.nonnegative_pca(d, k, np.random.default_rng(0), F) | {"W": init["W"].copy()}
+    reference.run(reference.nonnegative_pca_step, state, X, reference.learning_rate(np.arange(300), 0.02, 1e-3))
+    np.testing.assert_allclose(ours.W_, state["W"], rtol=RTOL, atol=RTOL)
+    np.testing.assert_allclose(ours.transform(X[:5]), np.maximum(X[:5] @ F.T @ state["W"].T, 0), atol=RTOL)
+
+
+def test_nonnegative_pca_behind_the_running_whitening(monkeypatch):
+    d, k, n = 3, 5, 700
+    X = mixtures(n, d, k, seed=8)[1] + np.linspace(0, 0.2, k)
+    X[220::50] *= 9  # of less weight
+    X[400:440] = X[400]  # repetitions
+    ours = bionica.NonnegativePCA(d, eta0=0.02, decay=1e-3, random_state=0)
+    state = initial_state(ours, X, monkeypatch)
+    (F, W), white = (state.front.F, state.W), state.front.white
+    np.testing.assert_allclose(F @ np.cov(inliers_of(X[:200]).T, bias=True) @ F.T, np.eye(d), atol=1e-9)
+    white = naive.RunningWhitening(white.K, 0, white.v_bar, white.n[0])
+    expected, W = naive.nonnegative_pca(X, W, F, white, reference.learning_rate(np.arange(n), 0.02, 1e-3))
+    expected[:200] = 0  # of the first block
+    np.testing.assert_allclose(ours.partial_fit_transform(X), expected, rtol=RTOL, atol=RTOL * expected.max())
+    np.testing.assert_allclose(ours.W_, W, rtol=RTOL, atol=RTOL)
+    np.testing.assert_allclose(ours.whitening_, white.K @ F, rtol=1e-9, atol=1e-9)
+    assert ours.repairs_["rate"] > 0
+
+
+def test_float32_follows_float64(Network):
+    """Single precision stays single, and near the double precision network."""
+    X = mixtures(700, 3, 4)[1]
+    single, double = (Network(3, random_state=0).partial_fit_transform(X.astype(dtype)) for dtype in "fd")
+    assert (single.dtype, double.dtype) == (np.float32, np.float64)
+    # The first block of a whitening decides the order of outputs, by signs of eigenvectors.
+    assert np.median(np.abs(np.sort(single) - np.sort(double))[200:]) < 1e-3 * np.median(double.max(axis=1)[200:])
