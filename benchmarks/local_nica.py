@@ -15,11 +15,13 @@ import warnings
 import numpy as np
 from scipy.signal import lfilter
 
+import bionica
 from bionica import LocalNICA, TwoCompartmentNICA
 from bionica.datasets import natural_images
 from bionica.metrics import permutation_error, sinr
 
 T = 100_000
+NETWORK = [LocalNICA]  # --network
 KINDS = {
     "sparse uniform": lambda rng, shape: rng.uniform(0, 3.1, shape) * (rng.random(shape) < 0.5),
     "exponential": lambda rng, shape: rng.exponential(size=shape),
@@ -40,12 +42,12 @@ def conditioned(d, condition, rng):
     return A * d / np.linalg.norm(A)
 
 
-def error(kind, d, A, rng, seed, n=T, network=LocalNICA):
+def error(kind, d, A, rng, seed, n=T):
     """Of one problem."""
     S = KINDS[kind](rng, (n + 5000, d))
     S /= S.std(axis=0)
     X = S @ A.T
-    return permutation_error(S[n:], network(d, random_state=seed).partial_fit(X[:n]).transform(X[n:]))
+    return permutation_error(S[n:], NETWORK[0](d, random_state=seed).partial_fit(X[:n]).transform(X[n:]))
 
 
 def problems(seed, matrices):
@@ -89,7 +91,7 @@ def photographs(seed, matrices):
         rng = np.random.default_rng([seed, i])
         S = sources[rng.permutation(len(sources))]
         X = S @ rng.standard_normal((3, 3)).T
-        errors.append(permutation_error(S, LocalNICA(3, random_state=i).partial_fit(X).transform(X)))
+        errors.append(permutation_error(S, NETWORK[0](3, random_state=i).partial_fit(X).transform(X)))
     print(f"photographs: median {np.median(errors):.3f}, {np.sum(np.array(errors) < 0.1)} of 12 below .1", flush=True)
     print("   ", np.sort(errors).round(3), flush=True)
 
@@ -105,7 +107,7 @@ def alike_in_time(seed, matrices):
             A = rng.standard_normal((3, 3))
             X = S / S.std(axis=0) @ A.T
             scores.append(
-                (sinr(S[n:], LocalNICA(3, random_state=i).partial_fit(X[:n]).transform(X[n:])), np.linalg.cond(A))
+                (sinr(S[n:], NETWORK[0](3, random_state=i).partial_fit(X[:n]).transform(X[n:])), np.linalg.cond(A))
             )
         values = np.sort([score for score, _ in scores]).round(1)
         low = [f"{score:.0f} dB at condition {condition:.0f}" for score, condition in scores if score < 25]
@@ -199,7 +201,9 @@ if __name__ == "__main__":
     parser.add_argument("tables", nargs="*", choices=[[], *TABLES])
     parser.add_argument("--seed", type=int, default=700_000)
     parser.add_argument("--matrices", type=int, default=10)
+    parser.add_argument("--network", default="LocalNICA", help="for the first five tables")
     arguments = parser.parse_args()
+    NETWORK[0] = getattr(bionica, arguments.network)
     warnings.simplefilter("ignore")
     for table in arguments.tables or TABLES:
         print(f"\n{table}: {TABLES[table].__doc__}", flush=True)

@@ -308,7 +308,7 @@ def pseudoinverse(A: np.ndarray) -> np.ndarray:
     """The pseudoinverse of A, scaled by a power of two so that no product overflows."""
     with np.errstate(all="ignore"):
         A = finite(A)
-        size = 2.0 ** np.round(np.log2(max(float(np.abs(A).max()), np.finfo(np.float64).tiny)))
+        size = 2.0 ** np.round(np.log2(max(float(np.abs(A).max()), np.finfo(A.dtype).tiny)))
         return finite((np.linalg.pinv(A / A.dtype.type(size)) / size).astype(A.dtype))
 
 

@@ -111,8 +111,7 @@ def init(W_xz: np.ndarray, W_zz: np.ndarray, rng: np.random.RandomState) -> Stat
 def workspace(state):
     """Allocate scratch arrays."""
     (d, k), dtype = state.W_xz.shape, state.W_xz.dtype
-    C = np.zeros((1, d), dtype)
-    return Work(C[0], *np.zeros((4, d), dtype), np.zeros(k, dtype), C, scratch(d, dtype))
+    return Work(*np.zeros((5, d), dtype), np.zeros(k, dtype), np.zeros((1, d), dtype), scratch(d, dtype))
 
 
 def settle(state, work, params, X, t):
@@ -139,6 +138,8 @@ def learn(state, work, params, X, t, rates):
     W_xz, U, W_zz, own, pace = state.W_xz, state.U, state.W_zz, state.x, state.c.pace
     z, dz, g, r, real = work.y, work.dz, work.g, work.r, state.W_xz.dtype.type
     (d, k), one, zero, count = W_xz.shape, real(1), real(0), real(state.t[0])
+    for i in range(d):
+        work.C[0, i] = work.c[i]
     watch(state.x, X, t, one / count)
     watch(state.c, work.C, 0, one / count)
     for i in range(d):
