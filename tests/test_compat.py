@@ -214,7 +214,8 @@ def test_only_kernels_that_are_to_be_unrolled_are_changed(monkeypatch):
 )
 def test_constraints_of_parameters(constraint, text, accepted, refused):
     class Some:
-        free = None
+        def get_params(self, deep):
+            return {"size": self.size, "free": None}
 
     some = Some()
     some._parameter_constraints = {"size": [constraint], "free": [None, COUNT]}

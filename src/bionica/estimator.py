@@ -1,8 +1,8 @@
 """The base of all estimators: parameters, `fit`, `transform`, `inverse_transform`, `score`, `diagnose`, `save`, and streams.
 
 *One frozen configuration.* When a model starts, its parameters are copied (`_config`). What continues it uses these: `transform`,
-`partial_fit`, `save`. `set_params` has an effect at the next `fit`. `partial_fit` with other parameters raises ValueError, unless
-they are those that a running model may change (`_changeable`: learning rates, a horizon).
+`partial_fit`, `save`. What `set_params` changes has an effect at the next `fit`, and `partial_fit` with other parameters raises
+ValueError, unless they are those that a running model may change (`_may_change`: learning rates, a horizon).
 
 *What learns* is one object, `_learner` (`kernels.learner`), which holds the state and the samples that wait for a block.
 """
@@ -156,14 +156,25 @@ class Estimator(
             return False
         now = self.get_params(deep=False)
         changed = [name for name, value in now.items() if not _is_same(value, self._config[name])]
-        if refused := [name for name in changed if name not in self._changeable]:
+        if refused := [name for name in changed if not self._may_change(name, self._config[name], now[name])]:
             before = ", ".join(f"{name}={self._config[name]!r}" for name in refused)
             raise ValueError(
                 f"{', '.join(f'{name}={now[name]!r}' for name in refused)}: this {type(self).__name__} learned with {before}. "
-                "Restore the parameters (set_params), or call fit to start from scratch"
+                f"Restore the parameters (set_params), or call fit to start from scratch. {self._what_may_change}"
             )
         self._freeze()
         return bool(changed)
+
+    def _may_change(self, name: str, before: Any, after: Any) -> bool:
+        """Whether a running model may change a parameter. Rates that are None are part of the untuned settings, and stay."""
+        return name in self._changeable and not (name in ("eta0", "decay") and (before is None or after is None))
+
+    @property
+    def _what_may_change(self) -> str:
+        names = ", ".join(self._changeable) or "nothing"
+        return f"A running model may change {names}" + (
+            ", but rates that are None" if "eta0" in self._changeable else ""
+        )
 
     def transform(self, X: ArrayLike) -> Any:
         """Return the outputs for every row of X, in its precision.

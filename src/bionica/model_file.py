@@ -228,21 +228,17 @@ def load(path: str | os.PathLike[str], **overrides: Any) -> Any:
         if header["format"] == 8:
             arrays = _from_format_8(path, header, arrays)
         estimator = _unfitted(path, header, overrides)
-    refused = [name for name in overrides if name in header["parameters"] and name not in _allowed(estimator, header)]
-    if refused:
-        may = ", ".join(estimator._changeable) or "nothing"
+    saved = header["parameters"]
+    given = {name: value for name, value in overrides.items() if name in saved and saved[name] != _CALLABLE}
+    if refused := [name for name, value in given.items() if not estimator._may_change(name, saved[name], value)]:
         raise ValueError(
-            f"{', '.join(refused)}: a {type(estimator).__name__} that has learned may change {may} only; fit a new one instead"
+            f"{', '.join(refused)}: a {type(estimator).__name__} that has learned keeps them; fit a new one instead. "
+            f"{estimator._what_may_change}"
         )
     estimator.set_params(**overrides)._freeze()
     with _refusing(path, overrides):
         _fill(estimator, header, arrays)
     return estimator
-
-
-def _allowed(estimator: Any, header: dict[str, Any]) -> set[str]:
-    """Parameters that `load` may set: those that a running model may change, and functions, which a file does not hold."""
-    return {*estimator._changeable, *(name for name, value in header["parameters"].items() if value == _CALLABLE)}
 
 
 #: Parameters of format 8 that networks no longer have, and the values with which they learned as they do now.

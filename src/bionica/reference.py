@@ -2,7 +2,9 @@
 for nonnegative independent component analysis".
 
 To be read beside the paper: one line of code for one line of an algorithm box, the paper's symbols, and equation numbers as
-counted in its LaTeX source. The compiled networks of `bionica` are tested against these functions.
+counted in its LaTeX source. One line is not as printed: the loops over (9) and (15) are solved (`settle`) instead of repeated,
+unless a network has a gamma. The first weights are our choice: orthonormal rows and identities. The compiled networks of
+`bionica` are tested against these functions.
 
 An online algorithm is two functions. One returns the network before the first mixture: a dict of weights and running means by
 their names in the paper. The other takes one mixture, changes the arrays in that dict and returns the output,
@@ -50,7 +52,7 @@ def settle(W_zz: Array, c: Array, gamma: float | None = None) -> Array:
     """Return the fixed point of (15), z <- [z + gamma (c - W_zz z)]_+, for a symmetric positive definite W_zz.
 
     It is the minimum of z'W_zz z/2 - c'z over z >= 0. Without gamma it is found as a nonnegative least-squares problem. With gamma
-    (15) is repeated until z changes by at most 1e-12 gamma `max|c|`, or 100,000 times.
+    (15) is repeated until z changes by at most 1e-12 gamma `max|c|`, ArithmeticError after 100,000 times.
 
     Examples
     --------
@@ -66,8 +68,8 @@ def settle(W_zz: Array, c: Array, gamma: float | None = None) -> Array:
         before = z
         z = np.maximum(z + gamma * (c - W_zz @ z), 0)
         if np.abs(z - before).max() <= 1e-12 * gamma * np.abs(c).max():
-            break
-    return z
+            return z
+    raise ArithmeticError(f"(15) has not settled in 100,000 steps of gamma={gamma}: lower gamma, or use None")
 
 
 def settle_interneurons(W_yn: Array, W_ny: Array, c: Array, gamma: float | None = None) -> tuple[Array, Array]:
@@ -91,8 +93,8 @@ def settle_interneurons(W_yn: Array, W_ny: Array, c: Array, gamma: float | None 
         y = np.maximum(y + gamma * (c - W_ny @ n), 0)
         n = n + gamma * (W_yn @ y - n)
         if np.abs(np.append(y, n) - before).max() <= 1e-12 * gamma * np.abs(c).max():
-            break
-    return y, n
+            return y, n
+    raise ArithmeticError(f"(9) has not settled in 100,000 steps of gamma={gamma}: lower gamma")
 
 
 # ---------------------------------------------------------------------------------------- Algorithm 1 (section 4.1)
@@ -128,14 +130,14 @@ def interneuron_step(state: State, x: Array, eta: float) -> Array:
     array([1., 0.])
     """
     W_xy, W_yn, W_ny = state["W_xy"], state["W_yn"], state["W_ny"]
-    x_bar, y_bar, n_bar = state["x_bar"], state["y_bar"], state["n_bar"]
-    t = _count(state)
+    x_bar, y_bar, n_bar = state["x_bar"], state["y_bar"], state["n_bar"]  # views: += changes the network
+    t = _count(state)  # the box's t, or the window
     y, n = settle_interneurons(W_yn, W_ny, W_xy @ x, state["gamma"])  # (9)
     x_bar += (x - x_bar) / t
     y_bar += (y - y_bar) / t
     n_bar += (n - n_bar) / t
     W_xy += eta * (np.outer(y - y_bar, x - x_bar) - W_xy)  # (7), online
-    W_ny += eta * (np.outer(y - y_bar, n - n_bar) - W_ny)
+    W_ny += eta * (np.outer(y - y_bar, n - n_bar) - W_ny)  # (8), transposed
     W_yn += eta * (np.outer(n - n_bar, y - y_bar) - W_yn)  # (8), online
     return y
 

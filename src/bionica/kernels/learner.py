@@ -99,6 +99,8 @@ class NetworkLearner:
         return Y
 
     def _blocks(self, X: np.ndarray) -> list[slice]:
+        if X.shape[1] != self.waiting.shape[1]:  # compiled code checks no bounds
+            raise ValueError(f"the state is one of {self.waiting.shape[1]} mixtures, and X has {X.shape[1]}")
         rows = max(32, _BLOCK_BYTES // (self.dtype.itemsize * X.shape[1]))
         return [slice(start, start + rows) for start in range(0, len(X), rows)]
 

@@ -6,8 +6,7 @@ with at least `dynamics`, `guards` and `average`) and the functions
     workspace(state) -> work                 scratch arrays, a NamedTuple with at least `y` and `ws`, made for each call
     settle(state, work, params, X, t)        work.y <- the output for the mixture X[t]; changes `work` only
     learn(state, work, params, X, t, rates)  the equations of the synaptic updates for that mixture; changes `state`, and returns
-    the
-                                             learning rate that it used
+                                             the learning rate that it used
     unmixing(state) -> matrix                what the network does to a mixture while every output fires
 
 and declares them, once, with ``RULE = register(Rule(...))``. Everything that runs, saves, sweeps or draws networks reads that
@@ -104,7 +103,7 @@ class Rule:
     shapes: Mapping[str, str]
     workspace: Callable[..., Any]
     settle: Callable[..., None]
-    learn: Callable[..., None]
+    learn: Callable[..., float]
     unmixing: Callable[[Any], np.ndarray]
     inspect: Callable[..., None] = nothing
     track: Callable[..., None] = track_nothing

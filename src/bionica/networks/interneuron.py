@@ -20,6 +20,9 @@ At the optimum W_xy = P A' and W_yn' W_yn = P A'A P' for a permutation P (append
 
 *Beyond the paper.* The untuned settings, where neither eta0 nor decay is given: eta0 = 0.02, decay = 2e-4, running means over 300
 samples. `transform` reads out with averaged weights.
+
+The guards are not local: `spectrum` needs all weights of a layer, `row` those of a neuron (appendix C). With ``guards=()`` every
+synapse learns from what its two neurons know.
 """
 
 from collections.abc import Iterable
@@ -143,10 +146,10 @@ def learn(state, work, params, X, t, rates):
     follow(n_bar, n, weight)
     subtract(y, y_bar, dy)
     subtract(n, n_bar, dn)
-    hebb(state.W_ny, eta, dy, dn)
-    hebb(state.W_yn, eta, dn, dy)
-    hebb_input(state.W_xy, eta, dy, X, t, x_bar)
-    return eta
+    hebb_input(state.W_xy, eta, dy, X, t, x_bar)  # (7)
+    hebb(state.W_ny, eta, dy, dn)  # (8), transposed
+    hebb(state.W_yn, eta, dn, dy)  # (8)
+    return eta  # for `track`
 
 
 def track(state, work, params, eta):
@@ -204,7 +207,8 @@ _GUARDS = ("silent", "row", "spectrum")
 class InterneuronNICA(OfThePaper, OnlineEstimator):
     """Nonnegative ICA by a single layer of neurons with interneurons: Algorithm 1 of the paper, with its local rules.
 
-    The network is a model of a circuit: each synapse learns from what its two neurons know. With `as_published` it has the paper's
+    The network is a model of a circuit: each synapse learns from what its two neurons know (the guards, repairs of appendix C, know
+    more). With `as_published` it has the paper's
     settings. Without, it has untuned ones, which separate most mixing matrices up to a condition number of about 30
     (:doc:`/paper/local-networks`). To separate data, use `StreamingNICA`, `BatchNICA` or `MinimumVolumeCone`.
 
@@ -237,7 +241,7 @@ class InterneuronNICA(OfThePaper, OnlineEstimator):
         Repairs to switch on: all, none, or some of ("silent", "row", "spectrum"); see `bionica.kernels.guards`.
     init : "random" or dict, default="random"
         Initial weights: random (orthonormal feedforward, identity lateral), or arrays by the paper's names, W_xy, W_yn, W_ny.
-        Those that are not given are random. They are copied.
+        Those that are not given are as if it were "random". They are copied.
     n_epochs, shuffle : int, bool, default=1, False
         How often `fit` presents the data, and whether in random order, another in each epoch (within the blocks of a Dask array).
     random_state : int, RandomState instance or None, default=None
@@ -362,8 +366,11 @@ class InterneuronNICA(OfThePaper, OnlineEstimator):
         W_xy = given.get("W_xy", orthonormal_rows(rng, d, k))
         W_yn = given.get("W_yn", given["W_ny"].T if "W_ny" in given else np.eye(m, d))
         W_ny = given.get("W_ny", W_yn.T)
-        if self.decoupled and not {"W_yn", "W_ny"} & set(given):
+        if self.decoupled:
             # Small enough that W_ny W_yn stays positive definite, where the dynamics have one fixed point.
-            W_yn, W_ny = (W + 0.2 / np.sqrt(m) * rng.standard_normal(W.shape) for W in (W_yn, W_ny))
+            apart = {name: 0.0 if name in given else 0.2 / np.sqrt(m) for name in ("W_yn", "W_ny")}
+            W_yn, W_ny = (
+                W + size * rng.standard_normal(W.shape) for W, size in zip((W_yn, W_ny), apart.values(), strict=True)
+            )
         W_xy, W_yn, W_ny = (np.array(W, dtype, order="C") for W in (W_xy, W_yn, W_ny))
         return init(W_xy, W_yn, W_ny, rng)

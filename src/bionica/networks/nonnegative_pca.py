@@ -184,7 +184,7 @@ class NonnegativePCA(OfThePaper, OnlineEstimator):
         Repairs to switch on: all, none, or some of ("silent", "rate"); see `bionica.kernels.guards`.
     init : "random" or dict, default="random"
         Initial weights: random (orthonormal), or arrays by the paper's names, W.
-        Those that are not given are random. They are copied.
+        Those that are not given are as if it were "random". They are copied.
     n_epochs, shuffle : int, bool, default=1, False
         How often `fit` presents the data, and whether in random order, another in each epoch (within the blocks of a Dask array).
     random_state : int, RandomState instance or None, default=None

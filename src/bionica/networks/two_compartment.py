@@ -22,8 +22,12 @@ what is here.
 *Beyond the paper.* The untuned settings, where neither eta0 nor decay is given: eta0 = 0.0375/d, decay = 1e-5 max(10, d),
 tau = 0.19/d, running means over 300 samples. They assume sources and entries of the mixing matrix near unit variance: the power
 of the mixtures then grows like d^2, and the rate of W_zz, eta/tau, is the same for every d. Such rates need the guard `rate`,
-which lowers eta to 0.5/|x - x_bar|^2: an output neuron receives all of x, so it can know this sum, but a single synapse cannot.
+which lowers eta to 0.5/|x - x_bar|^2. That sum over the inputs is an assumption beyond the paper: a neuron receives W_xz x, and a
+single synapse knows one input.
 `transform` reads out with averaged weights.
+
+The guards are not local: `spectrum` needs all weights of a layer (appendix C). With ``guards=()`` every
+synapse learns from what its two neurons know.
 """
 
 from collections.abc import Iterable
@@ -107,10 +111,10 @@ def learn(state, work, params, X, t, rates):
     if params.guards.rate:
         eta = cap_rate(eta, distance(X, t, x_bar), rates.dtype.type(0.5), work.ws.events)
     hebb(state.W_zz, eta / params.tau, z, z)
-    double = W_xz.dtype.type(eta + eta)
+    two_eta = W_xz.dtype.type(eta + eta)
     for i in range(W_xz.shape[0]):
-        a = double * z[i]
-        b = double * (c[i] - c_bar[i])
+        a = two_eta * z[i]
+        b = two_eta * (c[i] - c_bar[i])
         for j in range(W_xz.shape[1]):
             W_xz[i, j] += a * X[t, j] - b * (X[t, j] - x_bar[j])
     return eta
@@ -159,7 +163,8 @@ _GUARDS = ("silent", "spectrum", "rate")
 class TwoCompartmentNICA(OfThePaper, OnlineEstimator):
     """Nonnegative ICA by a single layer of 2-compartmental neurons: Algorithm 2 of the paper, with its local rules.
 
-    The network is a model of a circuit: each synapse learns from what its two neurons know. With `as_published` it has the paper's
+    The network is a model of a circuit: each synapse learns from what its two neurons know (the guards, repairs of appendix C, know
+    more). With `as_published` it has the paper's
     settings. Without, it has untuned ones, which separate most mixing matrices up to a condition number of about 30
     (:doc:`/paper/local-networks`). To separate data, use `StreamingNICA`, `BatchNICA` or `MinimumVolumeCone`.
 
@@ -188,7 +193,7 @@ class TwoCompartmentNICA(OfThePaper, OnlineEstimator):
         Repairs to switch on: all, none, or some of ("silent", "spectrum", "rate"); see `bionica.kernels.guards`.
     init : "random" or dict, default="random"
         Initial weights: random (orthonormal feedforward, identity lateral), or arrays by the paper's names, W_xz, W_zz.
-        Those that are not given are random. They are copied.
+        Those that are not given are as if it were "random". They are copied.
     n_epochs, shuffle : int, bool, default=1, False
         How often `fit` presents the data, and whether in random order, another in each epoch (within the blocks of a Dask array).
     random_state : int, RandomState instance or None, default=None

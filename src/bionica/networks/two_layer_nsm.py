@@ -202,7 +202,7 @@ class TwoLayerNSM(OfThePaper, OnlineEstimator):
         Repairs to switch on: all, none, or some of ("silent", "spectrum"); see `bionica.kernels.guards`.
     init : "random" or dict, default="random"
         Initial weights: random (orthonormal feedforward, identity lateral), or arrays by the paper's names, W_xh, W_hg, W_hy, W_yy.
-        Those that are not given are random. They are copied.
+        Those that are not given are as if it were "random". They are copied.
     n_epochs, shuffle : int, bool, default=1, False
         How often `fit` presents the data, and whether in random order, another in each epoch (within the blocks of a Dask array).
     random_state : int, RandomState instance or None, default=None
