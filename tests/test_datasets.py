@@ -121,14 +121,14 @@ LATEX = {
         1.34  & 0.75  & -1.29 & -0.63 & -1.63 & -1.05 & 0.07  & 0.09  & -0.67 & 0.28  \\
         -0.32 & -0.38 & -0.11 & 1.18  & -0.41 & 0.58  & -0.92 & 1.09  & 0.41  & 1.29  \\
         2.04  & 2.00  & -0.50 & 0.78  & -0.65 & -0.93 & 0.42  & -1.69 & -1.16 & -0.68 """,
-    "images": r"""
+    "images-printed": r"""
          0.71964649 & -1.55757433 & -1.94561985 \\
         -1.77115767 & -0.99092683 &  0.35559978  \\
         -0.78408667 &  1.09213136 & -1.36539258""",
 }
 
 
-@pytest.mark.parametrize("setting", ["d3", "d10", "images"])
+@pytest.mark.parametrize("setting", list(LATEX))
 def test_paper_mixing_is_as_printed(setting):
     printed = [[float(entry) for entry in row.split("&")] for row in LATEX[setting].split(r"\\")]
     A = paper_mixing(setting)
@@ -136,6 +136,13 @@ def test_paper_mixing_is_as_printed(setting):
     assert np.linalg.matrix_rank(A) == len(A)
     A[:] = 0
     assert np.array_equal(paper_mixing(setting), printed)
+
+
+def test_the_images_are_mixed_by_the_matrix_of_the_data_not_by_the_printed_one():
+    A, printed = paper_mixing("images"), paper_mixing("images-printed")
+    assert np.sum(A**2) == pytest.approx(2.34, abs=0.005)
+    assert np.sum(printed**2) == pytest.approx(14.65, abs=0.005)
+    assert np.linalg.cond(A) < 3
 
 
 def assert_grounded(S):

@@ -41,7 +41,13 @@ _PAPER_MIXING = {
         (-0.32, -0.38, -0.11, 1.18, -0.41, 0.58, -0.92, 1.09, 0.41, 1.29),
         (2.04, 2.00, -0.50, 0.78, -0.65, -0.93, 0.42, -1.69, -1.16, -0.68),
     ),
+    # That of the authors' data: least squares of their mixtures on their sources, exact to 5e-15.
     "images": (
+        (-0.6727829725689054, 0.508403816969392, 0.2258065936543043),
+        (-0.0120762033590916, -0.3728601894359071, 0.8062046311191018),
+        (-0.4547317701564847, -0.7022566350388886, -0.3015578021656592),
+    ),
+    "images-printed": (
         (0.71964649, -1.55757433, -1.94561985),
         (-1.77115767, -0.99092683, 0.35559978),
         (-0.78408667, 1.09213136, -1.36539258),
@@ -292,12 +298,16 @@ def mix(
     return X, A
 
 
-def paper_mixing(setting: Literal["d3", "d10", "images"]) -> NDArray[np.float64]:
-    """The paper's mixing matrix, every entry as printed.
+def paper_mixing(setting: Literal["d3", "d10", "images", "images-printed"]) -> NDArray[np.float64]:
+    """The paper's mixing matrix, every entry as printed, but for the images.
+
+    *Erratum.* The matrix that the paper prints for the images ("images-printed", squared norm 14.65) is not that of the authors'
+    data ("images", 2.34). With the settings of table 1 on the paper's patches, five presentations, the error over the last one is
+    below 0.1 in 10 of 10 runs of Algorithm 2 and 6 of Algorithm 1 with the second, and in 0 and 6 with the first.
 
     Parameters
     ----------
-    setting : {"d3", "d10", "images"}
+    setting : {"d3", "d10", "images", "images-printed"}
         The experiment; the paper prints the 10 x 10 matrix to two decimals.
 
     Returns
