@@ -36,3 +36,16 @@ def test_the_index_of_equations_is_true():
                 assert function.split()[0] in defined, (file, function)
     numbers = {int(n) for line in networks.__doc__.splitlines() for n in re.findall(r"\b\d+\b", line[:12])}
     assert numbers == {*range(1, 16), 22}
+
+
+def test_what_several_docstrings_say_of_a_parameter_is_the_same():
+    networks = [
+        getattr(bionica, name) for name in bionica.__all__ if name.endswith(("NICA", "NSM", "PCA", "Network", "Cone"))
+    ]
+    shared = ("gamma, settle_tol, settle_steps", "n_epochs, shuffle", "random_state", "average", "feature_names_in_")
+    for name in shared:
+        pattern = rf"^    {re.escape(name)} : .*\n(?:        .*\n)+"
+        entries = {cls.__name__: re.findall(pattern, cls.__doc__, re.M) for cls in networks}
+        texts = {" ".join(found[0].split()) for found in entries.values() if found}
+        assert sum(map(bool, entries.values())) > 1, name
+        assert len(texts) == 1, (name, texts)
