@@ -199,7 +199,7 @@ def provocation(name, guards, d, k):
 
 
 def test_every_guard_alone_and_all_together(Neural):
-    """Each guard acts when it is provoked, and changes the network as the repairs of the reference do, of which no other acts."""
+    """Each guard acts when it is provoked, alone, and changes the network as the repair of the reference does."""
     d, k = 3, 4
     rng = np.random.default_rng(3)
     X = mixtures(350, d)[0] @ rng.uniform(0.1, 1, (d, k))

@@ -305,7 +305,7 @@ def collected(X: Array | DaskRows, rows: list[Array], last: int | None = None) -
 
 
 def some_rows(X: Any, most: int = 4000, numbers: int = 1 << 21, last: int | None = None, finite: bool = False) -> Array:
-    """At most so many rows of X (an array or `DaskRows`), and about so many numbers: one of each stratum, or the `last` ones.
+    """At most `most` rows of X (an array or `DaskRows`), and about `numbers` numbers: one row of each stratum, or the `last` ones.
 
     Rows of a Dask array are checked here; `finite`: those with NaN are left out, because learning reports them later.
     """

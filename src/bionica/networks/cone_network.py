@@ -355,8 +355,8 @@ class ConeNetwork(OnlineEstimator):
     whiten : {"online", "offline"} or False, default="online"
         What stands before the layer. "online": the running whitening of `StreamingNICA`, so that the mixing matrix does not matter;
         not local. "offline": `fit` computes the whitening from all the data but outliers; `partial_fit` and `learn_one` need a
-        `fit` before. False: nothing; the network is strictly local, and unreliable: of random starts 53 % separate five sources
-        even if the mixing matrix is orthogonal, and few if it is ill-conditioned.
+        `fit` before. False: nothing; the network is strictly local, and unreliable: the random start decides whether it separates,
+        even if the mixing matrix is orthogonal, and it seldom does if the matrix is ill-conditioned.
     eta0, decay, power : float, default=0.3, 0.0, 1.0
         The learning rate at sample t (from 0) is ``eta0 / (1 + decay * t) ** power``. If `eta0` is a function of t, it is the whole
         schedule. Inhibition learns at the rate eta/(kappa d), dendrites at eta/(kappa^3/4 d).
