@@ -17,7 +17,7 @@ from scipy.signal import lfilter
 
 import bionica
 from bionica import LocalNICA, TwoCompartmentNICA
-from bionica.datasets import natural_images
+from bionica.datasets import natural_images, random_mixing
 from bionica.metrics import permutation_error, sinr
 
 T = 100_000
@@ -33,13 +33,6 @@ def interval(solved, n):
     """As text: solved of n, and the Wilson interval of the share in percent."""
     centre, half = (solved + 1.92) / (n + 3.84), 1.96 * math.sqrt(solved * (n - solved) / n + 0.96) / (n + 3.84)
     return f"{solved} of {n} ({100 * (centre - half):.0f} to {100 * min(centre + half, 1):.0f} %)"
-
-
-def conditioned(d, condition, rng):
-    """A d x d matrix with log-spaced singular values and a root mean square entry of 1."""
-    U, V = (np.linalg.qr(rng.standard_normal((d, d)))[0] for _ in "ab")
-    A = U * np.geomspace(1, 1 / condition, d) @ V.T
-    return A * d / np.linalg.norm(A)
 
 
 def error(kind, d, A, rng, seed, n=T):
@@ -70,7 +63,9 @@ def cells(seed, matrices, kind, sizes, conditions, n=T):
         row, total = [], 0
         for condition in conditions:
             rngs = [np.random.default_rng([seed, i, d, condition, n]) for i in range(matrices)]
-            errors = np.array([error(kind, d, conditioned(d, condition, rng), rng, i, n) for i, rng in enumerate(rngs)])
+            errors = np.array(
+                [error(kind, d, random_mixing(d, d, condition, rng=rng), rng, i, n) for i, rng in enumerate(rngs)]
+            )
             total += int(np.sum(errors < 0.05))
             row.append(f"{np.sum(errors < 0.05)}/{matrices} {np.median(errors):.4f}")
         print(f"{kind}, d = {d}: {' | '.join(row)}; {interval(total, matrices * len(conditions))}", flush=True)
@@ -124,7 +119,7 @@ def scale(seed, matrices):
     """The same problem at other scales, with inputs in another order, or of the other sign (and the weights that go with them)."""
     rng = np.random.default_rng([seed, 1])
     S = KINDS["sparse uniform"](rng, (T, 3))
-    X, W = S @ conditioned(3, 10, rng).T, 10 * 3**0.5 * np.linalg.qr(rng.standard_normal((3, 3)))[0]
+    X, W = S @ random_mixing(3, 3, 10, rng=rng).T, 10 * 3**0.5 * np.linalg.qr(rng.standard_normal((3, 3)))[0]
     first = LocalNICA(3, init={"W_xz": W}).partial_fit(X).transform(X[:1000])
     changes = {"times 1e-3": np.eye(3) * 1e-3, "times 1e3": np.eye(3) * 1e3, "units": np.diag([1e-3, 1, 1e3])}
     changes |= {"order": np.eye(3)[[2, 0, 1]], "sign": np.diag([1, -1, -1.0])}

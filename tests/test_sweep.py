@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 import bionica
 from bionica import NoncenteredWhitener, TwoCompartmentNICA, metrics, sweep
 from bionica.cli import app
-from bionica.datasets import mix, paper_mixing, sparse_uniform
+from bionica.datasets import mix, paper_mixing, random_mixing, sparse_uniform
 from bionica.estimator import OfThePaper
 from bionica.paper import Reproduction, paper_grid, plans_of
 from bionica.sweep import Plan
@@ -72,6 +72,47 @@ def test_a_case_is_the_estimator_alone(name):
     errors, last_tenth = engine.matched_errors(engine.squared_sums(S, Y, engine.sum_times(times)), times)
     assert [row["error"] for row in rows] == errors
     assert rows[0]["last_tenth"] == last_tenth
+
+
+def test_the_final_network_is_scored_on_samples_that_were_held_out():
+    """Averaged weights; behind a whitening; whatever the sign of outputs; and what was learned is the same as without."""
+    data = {**DATA, "T": 3000, "mixing": {"condition": 30, "rms": 0.5}}
+    networks = [
+        {"name": "TwoCompartmentNICA"}, {"name": "NonnegativePCA", "published": "d3"},
+        {"name": "sklearn.decomposition:FastICA"}, {"name": "bionica.paper.plans:CorrelationFloor"},
+    ]  # fmt: skip
+    plan = body(seeds=[4], times=1, data=[{**data, "held_out": 500}], network=networks)
+    mine, pca, ica, floor = table = sweep.run(plan, n_jobs=1)
+    without = sweep.run(body(seeds=[4], times=1, data=[data], network=networks[:2]), n_jobs=1)
+    assert [row["error"] for row in without] == [mine["error"], pca["error"]]
+    assert {without[0][name] for name in ("sinr", "amari", "held_out_error")} == {None}
+    S, A = sparse_uniform(3500, 3, rng=4), random_mixing(3, 3, 30, rms=0.5, rng=np.random.default_rng([4, 1]))
+    X = S @ A.T
+    assert [row["condition"] for row in table] == [pytest.approx(30)] * 4
+    model, white = TwoCompartmentNICA(3, random_state=4).partial_fit(X[:3000]), NoncenteredWhitener(3, robust=True)
+    Y = model.transform(X[3000:])
+    assert mine["sinr"] == metrics.sinr(S[3000:], Y)
+    assert mine["held_out_error"] == metrics.permutation_error(S[3000:], Y)
+    assert mine["amari"] == metrics.amari_distance(model.components_ @ A)
+    rule = bionica.NonnegativePCA.as_published("d3", whiten=False, random_state=4).partial_fit(
+        white.fit_transform(X[:3000])
+    )
+    assert pca["sinr"] == metrics.sinr(S[3000:], rule.transform(white.transform(X[3000:])))
+    assert pca["amari"] == pytest.approx(metrics.amari_distance(rule.components_ @ white.components_ @ A))
+    assert ica["amari"] < 0.1  # its outputs are centred, of any sign
+    assert floor["status"] == "ok"
+    assert floor["sinr"] is None  # it has no `transform`
+    assert table.final_errors()[0]["sinr"] == mine["sinr"]
+
+
+def test_a_journal_of_a_version_without_scores_is_read(tmp_path):
+    first = sweep.run(body(), tmp_path)
+    path = tmp_path / "journal.jsonl"
+    new = ("condition", "sinr", "amari", "held_out_error")
+    old = [{k: v for k, v in json.loads(line).items() if k not in new} for line in lines(tmp_path)]
+    path.write_text("".join("\n" + json.dumps(line) for line in old))
+    again = sweep.run(body(), tmp_path, progress=nothing_runs)
+    assert again == [{**row, "condition": None} for row in first]
 
 
 def test_any_number_of_processes_gives_the_same_rows():
@@ -225,6 +266,8 @@ def test_whatever_a_result_depends_on_makes_another_case():
     keys = [
         key(), key(times=4), key(dtype="float32"), key(seeds=[1]), key(data=[{**DATA, "T": 2001}]),
         key(data=[{**DATA, "seed": 0}]), key(data=[{**DATA, "snr_db": 30}]), key(data=[{**DATA, "mixing": "random"}]),
+        key(data=[{**DATA, "held_out": 9}]), key(data=[{**DATA, "mixing": {"condition": 3}}]),
+        key(data=[{**DATA, "mixing": {"condition": 3, "rms": 2}}]),
         key(network=[{**network, "params": {"tau": 0.7}}]), key(network=[{**network, "name": "InterneuronNICA"}]),
         key(network=[{"name": "TwoCompartmentNICA"}]),
     ]  # fmt: skip
@@ -273,6 +316,10 @@ def test_a_labelled_baseline_that_equals_a_grid_point_has_its_rows(tmp_path):
         ({"network": [{**GRID, "paramz": {}}]}, ["network[0]: paramz = {}", "unknown key", "params"]),
         ({"network": [{"label": "mine"}]}, ["network[0]: name = None", "missing"]),
         ({"data": [{**DATA, "d": True}]}, ["data[0]: d = True"]),
+        ({"data": [{**DATA, "mixing": {"condition": 0.5}}]}, ["data[0]: condition=0.5", "at least 1"]),
+        ({"data": [{**DATA, "mixing": {"cond": 3}}]}, ["data[0]: cond = 3", "condition"]),
+        ({"data": [{**DATA, "mixing": {"condition": 3}, "n_mixtures": 2}]}, ["data[0]: n_mixtures=2", "n_sources=3"]),
+        ({"data": [{"kind": "images", "held_out": 9}]}, ["data[0]: held_out = 9", "unknown key"]),
     ],
 )  # fmt: skip
 def test_a_bad_plan_names_the_key_and_the_value(changes, words):

@@ -19,7 +19,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 from sklearn.utils import check_scalar
 
-__all__ = ["copula_uniform", "mix", "natural_images", "odors", "paper_mixing", "random_sources", "sparse_uniform"]
+__all__ = [
+    "copula_uniform", "mix", "natural_images", "odors", "paper_mixing", "random_mixing", "random_sources", "sparse_uniform",
+]  # fmt: skip
 
 Rng = int | np.integer[Any] | np.random.Generator | None
 Sources = NDArray[np.floating[Any]]
@@ -296,6 +298,48 @@ def mix(
         amplitude = np.sqrt(np.mean(X**2, axis=0, dtype=np.float64)) * 10 ** (-float(snr_db) / 20)
         X += (generator.standard_normal(X.shape) * amplitude).astype(X.dtype, copy=False)
     return X, A
+
+
+def random_mixing(
+    n_mixtures: int, n_sources: int, condition: float, *, rms: float = 1.0, rng: Rng = None
+) -> NDArray[np.float64]:
+    """A random mixing matrix of a given condition number: log-spaced singular values between random directions.
+
+    Parameters
+    ----------
+    n_mixtures, n_sources : int
+        Shape of the matrix; not fewer mixtures than sources.
+    condition : float
+        Largest singular value over the smallest, 1 or more.
+    rms : float, default=1.0
+        Root mean square of the entries. Mixtures of uncorrelated sources of variance 1 have a mean variance of n_sources rms^2.
+    rng : int, numpy.random.Generator or None, default=None
+        Source of randomness.
+
+    Returns
+    -------
+    ndarray of shape (n_mixtures, n_sources)
+        A.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bionica.datasets import random_mixing
+    >>> A = random_mixing(5, 3, condition=30, rng=0)
+    >>> round(float(np.linalg.cond(A)), 6), round(float(np.mean(A**2)), 6)
+    (30.0, 1.0)
+    """
+    k, d = positive_int("n_mixtures", n_mixtures), positive_int("n_sources", n_sources)
+    if k < d:
+        raise ValueError(f"n_mixtures={k} is less than n_sources={d}: no condition number is finite; use {d} or more")
+    if not 1 <= condition < np.inf:
+        raise ValueError(f"condition={condition!r} is not a condition number: use a finite number of at least 1")
+    if not 0 < rms < np.inf:
+        raise ValueError(f"rms={rms!r} is not a size of entries: use a positive number")
+    generator = np.random.default_rng(rng)
+    U, V = (np.linalg.qr(generator.standard_normal((n, d)))[0] for n in (k, d))
+    A = U * np.geomspace(1, 1 / condition, d) @ V.T
+    return np.asarray(A * (rms * np.sqrt(k * d) / np.linalg.norm(A)))
 
 
 def paper_mixing(setting: Literal["d3", "d10", "images", "images-printed"]) -> NDArray[np.float64]:

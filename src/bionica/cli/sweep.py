@@ -81,5 +81,6 @@ def _best(row: dict[str, Any], swept: list[str]) -> str:
     if not isfinite(row["error"]):
         return start + "no setting has an error for all its seeds"
     where = ", ".join(f"{name} {row[name]}" for name in swept if row[name] is not None)
-    best = f"error {row['error']:.3g} (last tenth {row['last_tenth']:.3g}), mean of {counted(row['runs'], 'seeds')}"
+    held_out = f", held-out SINR {row['sinr']:.1f} dB" if row["sinr"] is not None else ""
+    best = f"error {row['error']:.3g} (last tenth {row['last_tenth']:.3g}){held_out}, mean of {counted(row['runs'], 'seeds')}"
     return start + best + (f", best of {row['settings']} settings: {where}" if row["settings"] > 1 else "")

@@ -1,8 +1,8 @@
 """Cases on a GPU: networks of one kind and size run together, one thread each, and the data of a batch are sent once.
 
 Some cases run on the CPU: offline methods, networks with a running whitening (their rules need periodic maintenance in Python),
-those that cannot be started, and batches that do not fit into the memory of the card. Where a weight overflows, the CPU names that
-sample, and a GPU the next whose output does.
+those that are scored on held-out samples, those that cannot be started, and batches that do not fit into the memory of the card.
+Where a weight overflows, the CPU names that sample, and a GPU the next whose output does.
 """
 
 import warnings
@@ -18,7 +18,7 @@ from ..kernels import cuda as gpu
 from ..kernels.learner import NetworkLearner
 from ..kernels.rule import leaves, rule_of
 from .plan import Case
-from .run import Outcome, matched_errors, sum_times
+from .run import Outcome, condition_of, matched_errors, sum_times
 
 
 class _Entry(NamedTuple):
@@ -30,6 +30,7 @@ class _Entry(NamedTuple):
     X: np.ndarray
     S: np.ndarray
     rates: np.ndarray
+    condition: float | None
 
 
 def unavailable() -> str | None:
@@ -75,11 +76,12 @@ def _bytes(entries: list[_Entry]) -> int:
 def _open(case: Case, shared: dict[Any, Any]) -> _Entry | None:
     """Start a network, or return None if the CPU is needed. `shared` keeps data and rates."""
     transformer, model = case.start()
-    if not isinstance(model, OnlineEstimator):
+    if not isinstance(model, OnlineEstimator) or case.data.held_out:
         return None
     if case.data_key not in shared:
         shared[case.data_key] = case.data.load(*case.data_key[1:])
-    S, X = shared[case.data_key]
+    samples = shared[case.data_key]
+    S, X = samples.S, samples.X
     try:
         if transformer is not None:
             if (whitened := (case.data_key, repr(transformer))) not in shared:
@@ -93,18 +95,18 @@ def _open(case: Case, shared: dict[Any, Any]) -> _Entry | None:
     except (ArithmeticError, ValueError):  # the CPU finds the same, and says why
         return None
     rates = shared.setdefault((rates.shape, rates.tobytes()), rates)
-    return _Entry(case, learner.state, learner.params, X, S, rates)
+    return _Entry(case, learner.state, learner.params, X, S, rates, condition_of(samples))
 
 
 def _compute(entries: list[_Entry]) -> Generator[Outcome]:
     """Run networks on the card and make outcomes of the results."""
     results = gpu.prepare(_batch(entries))()
     seconds = results.seconds / len(entries)
-    for i, (case, *_) in enumerate(entries):
+    for i, (case, *_, condition) in enumerate(entries):
         diverged = results.done[i] < case.times[-1]
         status = f"diverged at sample {results.done[i]}" if diverged else "ok"
         error, last_tenth = (None, None) if diverged else matched_errors(results.sums[..., i], case.times)
-        yield Outcome(case.key, status, error, last_tenth, int(results.repairs[i]), seconds, "cuda")
+        yield Outcome(case.key, status, error, last_tenth, int(results.repairs[i]), seconds, condition, device="cuda")
 
 
 def _batch(entries: list[_Entry]) -> gpu.Batch:

@@ -19,7 +19,7 @@ from itertools import product
 from operator import attrgetter
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 import numpy as np
@@ -30,7 +30,6 @@ from .. import datasets
 from .._compat.sklearn import check_parameters
 from ..samples import check_finite
 
-Pair = tuple[np.ndarray, np.ndarray]
 Params = tuple[tuple[str, Any], ...]
 
 
@@ -134,23 +133,41 @@ def _digest(*paths: Path) -> str:
 
 _RANDOM = ("sparse_uniform", "exponential", "half_normal", "gamma", "odor", "abundances")
 _MIXED = ("mixing", "n_mixtures", "snr_db")
+_DRAWN = (*_MIXED, "held_out")
 #: The keys that each kind needs, and those that it may have.
 _KEYS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    **dict.fromkeys(_RANDOM, (("d", "T"), _MIXED)),
-    "copula_uniform": (("d", "T", "rho"), ("df", *_MIXED)),
-    "odors": (("d", "T"), ("rho", "n_mixtures", "snr_db")),
+    **dict.fromkeys(_RANDOM, (("d", "T"), _DRAWN)),
+    "copula_uniform": (("d", "T", "rho"), ("df", *_DRAWN)),
+    "odors": (("d", "T"), ("rho", "n_mixtures", "snr_db", "held_out")),
     "images": ((), ("path", "names", "size", *_MIXED)),
     "file": (("mixtures", "sources"), ()),
 }
 _PATHS = ("path", "mixtures", "sources")
 
 
-def _make(kind: Any, seed: int, **options: Any) -> Pair:
-    """Return the sources (T, d) and the mixtures (T, k) of one presentation."""
+class RandomMixing(NamedTuple):
+    """`mixing = {condition = 30, rms = 1.0}`: the arguments of `datasets.random_mixing`."""
+
+    condition: float
+    rms: float = 1.0
+
+
+class Samples(NamedTuple):
+    """Sources (n, d) and mixtures (n, k) in the order of presentation, those that are held out, and the mixing matrix if known."""
+
+    S: np.ndarray
+    X: np.ndarray
+    held_out_S: np.ndarray
+    held_out_X: np.ndarray
+    A: np.ndarray | None
+
+
+def _make(kind: Any, seed: int, **options: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Return sources (n, d), mixtures (n, k) and the mixing matrix of one presentation; the last `held_out` are held out."""
     if kind == "file":
-        return _open_files(**options)
+        return *_open_files(**options), None
     mixing, n_mixtures, snr_db = (options.pop(key, None) for key in ("mixing", "n_mixtures", "snr_db"))
-    T, d, A = options.pop("T", 0), options.pop("d", 0), None
+    T, d, A = options.pop("T", 0) + options.pop("held_out", 0), options.pop("d", 0), None
     if kind == "images":
         S = datasets.natural_images(**options)
         mixing = mixing or ("images" if S.shape[1] == 3 else None)
@@ -160,13 +177,16 @@ def _make(kind: Any, seed: int, **options: Any) -> Pair:
         S = datasets.copula_uniform(T, d, rng=seed, **options)
     else:
         S = datasets.random_sources(kind, T, d, rng=seed, **options)
-    if mixing not in (None, "random"):
-        A = datasets.paper_mixing(mixing) if isinstance(mixing, str) else mixing  # type: ignore[arg-type]
     # Random numbers of their own: the mixing does not depend on how many were drawn for the sources.
-    return S, datasets.mix(S, A, n_mixtures=n_mixtures, snr_db=snr_db, rng=np.random.default_rng([seed, 1]))[0]
+    rng = np.random.default_rng([seed, 1])
+    if isinstance(mixing, RandomMixing):
+        A = datasets.random_mixing(n_mixtures or S.shape[1], S.shape[1], **mixing._asdict(), rng=rng)
+    elif mixing not in (None, "random"):
+        A = datasets.paper_mixing(mixing) if isinstance(mixing, str) else mixing  # type: ignore[arg-type]
+    return S, *datasets.mix(S, A, n_mixtures=n_mixtures, snr_db=snr_db, rng=rng)
 
 
-def _open_files(mixtures: str, sources: str) -> Pair:
+def _open_files(mixtures: str, sources: str) -> tuple[np.ndarray, np.ndarray]:
     S, X = (np.lib.format.open_memmap(path, mode="r") for path in (sources, mixtures))
     if X.ndim != 2 or S.ndim != 2 or X.size == 0 or len(S) != len(X):
         raise ValueError(f"mixtures have shape {X.shape} and sources {S.shape}: both have a row for each sample")
@@ -203,23 +223,34 @@ class DataEntry:
         _check(shuffle in (True, False), "shuffle", shuffle, "give true or false")
         epochs, seed = _integer(epochs, "epochs"), seed if seed is None else _integer(seed, "seed", 0)
         options = {key: _hashable(value) for key, value in keys.items()}
-        options |= {key: _integer(options[key], key) for key in ("d", "T", "n_mixtures") if key in options}
+        if isinstance(mixing := keys.get("mixing"), Mapping):
+            _check_keys(mixing, ("condition",), ("rms",))
+            options["mixing"] = RandomMixing(**mixing)
+        options |= {key: _integer(options[key], key) for key in ("d", "T", "n_mixtures", "held_out") if key in options}
         files = {key: folder / Path(options[key]).expanduser() for key in _PATHS if options.get(key)}
         options |= {key: str(file.resolve(strict=True)) for key, file in files.items()}
         digest = "".join(map(_digest, files.values()))
-        S, X = _make(kind, 0, **options | ({"T": 2} if "T" in options else {}))
+        S, X, _ = _make(kind, 0, **options | ({"T": 2, "held_out": 0} if "T" in options else {}))
         d, k, n_samples = S.shape[1], X.shape[1], epochs * options.get("T", len(X))
         default = f"{kind}-d{d}" if "T" in options else Path(options.get("mixtures", kind)).stem
         return cls(name or default, kind, tuple(options.items()), d, k, n_samples, digest, epochs, shuffle, seed)
 
-    def load(self, seed: int, dtype: str) -> Pair:
-        """Return the sources (n, d) and mixtures (n, k) of a seed of the data, in the order of presentation."""
-        S, X = _make(self.kind, seed, **dict(self.options))
-        if (order := self.order(seed)) is not None:
-            S, X = S[order], X[order]
+    @property
+    def held_out(self) -> int:
+        """The number of samples that are drawn in addition, and not learned from."""
+        return int(dict(self.options).get("held_out", 0))
+
+    def load(self, seed: int, dtype: str) -> Samples:
+        """Return the data of a seed."""
+        S, X, A = _make(self.kind, seed, **dict(self.options))
         X = np.asarray(X, dtype=dtype, order="C")
         check_finite(X, 0, f"the data {self.name!r}")
-        return np.asarray(S, dtype=np.float64), X
+        T = len(X) - self.held_out
+        S, held_out_S = np.split(np.asarray(S, dtype=np.float64), [T])
+        X, held_out_X = np.split(X, [T])
+        if (order := self.order(seed)) is not None:
+            S, X = S[order], X[order]
+        return Samples(S, X, held_out_S, held_out_X, A)
 
     def order(self, seed: int) -> np.ndarray | None:
         """Return the order of presentation, or None for the order of the data."""

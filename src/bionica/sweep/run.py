@@ -30,12 +30,12 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 from sklearn.exceptions import ConvergenceWarning
 
-from .. import __version__
+from .. import __version__, metrics
 from .._compat.blas import one_blas_thread
 from ..errors import DivergenceError
 from ..io import check_folder, import_optional, write_own
-from .plan import Case, DataEntry, Plan, errors_named, is_online, source_digest
-from .table import Row, Table, table_bytes
+from .plan import Case, DataEntry, Plan, Samples, errors_named, is_online, source_digest
+from .table import HELD_OUT, Row, Table, table_bytes
 
 PlanLike = Plan | Mapping[str, Any] | str | os.PathLike[str]
 
@@ -51,7 +51,9 @@ class Outcome:
 
     `status` is "ok", "diverged at sample n", or why it could not run. `error` is that at the times of the case, and `last_tenth`
     that over the last tenth of the samples: None if the case failed. `repairs` counts how often guards acted, and samples were
-    regularised or did not settle. `device`, `versions` and `machine` say what computed it.
+    regularised or did not settle. `condition` is the condition number of the mixing matrix, if known. `sinr`, `amari` and
+    `held_out_error` are those of the final network on samples that were held out. `device`, `versions` and `machine` say what
+    computed it.
     """
 
     case: str
@@ -60,6 +62,10 @@ class Outcome:
     last_tenth: float | None
     repairs: int
     seconds: float
+    condition: float | None = None
+    sinr: float | None = None
+    amari: float | None = None
+    held_out_error: float | None = None
     device: str = "cpu"
     versions: str = f"bionica {__version__} python {platform.python_version()} " + " ".join(
         f"{name} {version(name)}" for name in ("numpy", "numba", "scikit-learn")
@@ -70,29 +76,57 @@ class Outcome:
 @one_blas_thread()  # the same bits everywhere, and no thread waits for another
 def run_case(case: Case) -> Outcome:
     """Run one case; a setting that diverges or that the estimator refuses is an outcome too."""
-    _load(*case.data_key)  # an error of the data ends the sweep
+    samples = _load(*case.data_key)  # an error of the data ends the sweep
+    condition = condition_of(samples)
     started = time.perf_counter()
     try:
-        model, S, _, Y = outputs(case)
-        if S.shape[1] != Y.shape[1]:
-            raise ValueError(f"{Y.shape[1]} outputs for {S.shape[1]} sources: set n_components")
+        transformer, model, _, Y = learn(case)
+        if case.data.d != Y.shape[1]:
+            raise ValueError(f"{Y.shape[1]} outputs for {case.data.d} sources: set n_components")
+        seconds = time.perf_counter() - started
+        scores = held_out_scores(samples, transformer, model)
     except (ArithmeticError, ValueError) as error:
         # Parameters that the rule refuses, for example a learning rate above its limit, or an overflow.
         status = f"diverged at sample {error.sample}" if isinstance(error, DivergenceError) else str(error)
-        return Outcome(case.key, status, None, None, 0, time.perf_counter() - started)
-    sums = squared_sums(S, Y, sum_times(case.times))
+        return Outcome(case.key, status, None, None, 0, time.perf_counter() - started, condition)
+    errors = matched_errors(squared_sums(samples.S, Y, sum_times(case.times)), case.times)
     repairs = sum(getattr(model, "repairs_", {}).values())
-    return Outcome(case.key, "ok", *matched_errors(sums, case.times), repairs, time.perf_counter() - started)
+    return Outcome(case.key, "ok", *errors, repairs, seconds, condition, **scores)
+
+
+def condition_of(samples: Samples) -> float | None:
+    """Return the condition number of the mixing matrix, or None if it is not known."""
+    return None if samples.A is None else float(np.linalg.cond(samples.A))
+
+
+def held_out_scores(samples: Samples, transformer: Any, model: Any) -> dict[str, Any]:
+    """Score what `transform` makes of the samples that were held out; an estimator without it has no scores."""
+    S, X, A = samples.held_out_S, samples.held_out_X, samples.A
+    if not len(S) or not hasattr(model, "transform"):
+        return {}
+    Y = model.transform(X if transformer is None else transformer.transform(X))
+    scores = {"sinr": metrics.sinr(S, Y), "held_out_error": metrics.permutation_error(S, Y)}
+    if A is not None and hasattr(model, "components_"):
+        unmixing = model.components_ if transformer is None else model.components_ @ transformer.components_
+        scores["amari"] = metrics.amari_distance(unmixing @ A)
+    return scores
 
 
 def outputs(case: Case) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray]:
     """Return the estimator of a case after it has learned, the sources, the mixtures and the outputs."""
-    S, X = _load(*case.data_key)
+    _, model, X, Y = learn(case)
+    return model, _load(*case.data_key).S, X, Y
+
+
+def learn(case: Case) -> tuple[Any, Any, np.ndarray, np.ndarray]:
+    """Return the transformer of a case, the estimator after it has learned, the mixtures that it got and its outputs."""
+    S, X, *_ = _load(*case.data_key)
     # The table counts samples that did not settle, and the status tells that a setting diverged.
     with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         transformer, model = case.start()
         X = X if transformer is None else transformer.fit_transform(X)
-        return model, S, X, model.partial_fit_transform(X) if is_online(model) else model.fit_transform(X, S)
+        Y = model.partial_fit_transform(X) if is_online(model) else model.fit_transform(X, S)
+        return transformer, model, X, Y
 
 
 #: Neighbouring cases share their data.
@@ -290,7 +324,7 @@ class Sweep:
         """Join the cases with their outcomes; a case that has not run has no row."""
         rows: list[Row] = []
         swept = list(dict.fromkeys(name for network in self.plan.networks for name, _ in network.settings[0]))
-        names = ("last_tenth", "status", "repairs", "seconds", "device", "versions", "machine")
+        names = ("last_tenth", *HELD_OUT, "condition", "status", "repairs", "seconds", "device", "versions", "machine")
         for case in self.cases:
             if (outcome := self.outcomes.get(case.key)) is not None:
                 params = case.estimator().get_params(deep=False)

@@ -10,6 +10,9 @@ import numpy as np
 
 Row = dict[str, Any]
 
+#: Scores of the final network on samples that were held out.
+HELD_OUT = ("sinr", "amari", "held_out_error")
+
 
 def table_bytes(rows: Sequence[Row]) -> bytes:
     """Return rows as a .csv file with a column for each key."""
@@ -24,7 +27,8 @@ class Table(list[Row]):
     """The tidy table of a sweep: a list with a dict for each case and time. ``pandas.DataFrame(table)`` is a data frame of it.
 
     Keys are `case`, `data`, `network` (the label), the parameters that the plan names, `seed`, `dtype`, `t`, `error` (the paper's,
-    up to time t), and for the whole run `last_tenth`, `status`, `repairs`, `seconds`, `device`, `versions`, `machine`.
+    up to time t), and for the whole run `last_tenth`, `sinr`, `amari` and `held_out_error` of the final network on samples that
+    were held out, `condition` (of the mixing matrix), `status`, `repairs`, `seconds`, `device`, `versions`, `machine`.
 
     Attributes
     ----------
@@ -55,6 +59,7 @@ class Table(list[Row]):
     def final_errors(self) -> list[Row]:
         """The error at the end of every setting, over the seeds that did not fail: mean, 90 % interval, median and range.
 
+        `sinr` is the median of the final networks on samples that were held out, or None.
         `error` is the mean, or infinite if a seed failed. The best setting of each network is its first.
         """
         finals = []
@@ -66,6 +71,8 @@ class Table(list[Row]):
                 tail = np.mean([row["last_tenth"] for row in rows if row["error"] is not None])
                 numbers = (errors.mean(), *interval(errors), np.median(errors), errors.min(), errors.max(), tail)
                 summary = dict(zip(summary, map(float, numbers), strict=True))
+            scores = [row["sinr"] for row in rows if row.get("sinr") is not None]
+            summary["sinr"] = float(np.median(scores)) if scores else None
             counts = {"runs": len(rows), "n_samples": rows[0]["t"], "failed": len(rows) - len(errors)}
             error = inf if counts["failed"] else summary["mean"]
             seconds = float(np.mean([row["seconds"] for row in rows]))
