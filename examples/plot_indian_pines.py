@@ -26,7 +26,7 @@ X = cube.reshape(-1, bands)
 # rounding decides where it ends.
 cone = MinimumVolumeCone(3, normalize="sum", random_state=0).fit(X)
 Y = cone.transform(X)
-unexplained = np.sum((X - Y @ cone.mixing_.T) ** 2) / np.sum(X**2)
+unexplained = np.sum((X - Y @ cone.spectra_) ** 2) / np.sum(X**2)
 print(f"unexplained energy: {unexplained:.2%}")
 assert unexplained < 0.01
 

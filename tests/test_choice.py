@@ -68,10 +68,10 @@ def test_a_column_that_varies_as_a_mixture_is_one_whatever_its_name(name):
         assert worst_correlation(S, found.transform(named)) > 0.99
 
 
-@pytest.mark.parametrize("n_sources", [None, 0, -1, 2.5, True, "3"])
-def test_a_number_of_sources_that_is_none_is_refused(n_sources):
-    with pytest.raises(ValueError, match=rf"n_sources={n_sources!r} is not a number of sources: give .* 'auto'"):
-        separate(problem("sparse")[0], n_sources)
+@pytest.mark.parametrize("n_components", [None, 0, -1, 2.5, True, "3"])
+def test_a_number_of_sources_that_is_none_is_refused(n_components):
+    with pytest.raises(ValueError, match=rf"n_components={n_components!r} is not a number of sources: give .* 'auto'"):
+        separate(problem("sparse")[0], n_components)
 
 
 @pytest.mark.parametrize("options", [{}, {"method": "cone"}])

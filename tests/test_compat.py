@@ -247,4 +247,4 @@ def test_set_output_applies_to_every_method_that_returns_outputs(method):
     for frame in (framed, by_default):
         np.testing.assert_array_equal(frame, plain)
         assert [*frame.index] == [*X.index]
-        assert [*frame.columns] == [f"streamingnica{i}" for i in range(3)]
+        assert [*frame.columns] == ["source_1", "source_2", "source_3"]

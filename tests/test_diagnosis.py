@@ -324,6 +324,18 @@ def test_what_cannot_be_judged_is_refused():
 def test_whitening_offline_and_dask_arrays_are_judged_too():
     da = pytest.importorskip("dask.array")
     X = mixed(sparse(6000, 3), 3, noise=0.0)
-    assert NonnegativePCA(3, random_state=0).fit(X).diagnose(X).names == [f"nonnegativepca{i}" for i in range(3)]
+    assert NonnegativePCA(3, random_state=0).fit(X).diagnose(X).names == ["source_1", "source_2", "source_3"]
     nica = BatchNICA(3, random_state=0).fit(X)
     assert str(nica.diagnose(da.from_array(X, chunks=(500, 3)))) == str(nica.diagnose(X))
+
+
+@IGNORED
+def test_findings_name_the_mixtures_by_their_names():
+    pd = pytest.importorskip("pandas")
+    X = mixed(sparse(2000, 2), 6)
+    X = pd.DataFrame(np.minimum(X, np.quantile(X, 0.8, axis=0)), columns=[f"{400 + 10 * j} nm" for j in range(6)])
+    model = BatchNICA(2, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="4[0-5]0 nm"):
+        model.fit(X)
+    assert "0 nm" in model.diagnose(X).details
+    assert "0 nm" in bionica.separate(X, 2, method="batch", random_state=0).diagnosis_.details

@@ -1,6 +1,7 @@
 """Private names of other libraries are used in _compat only, and the index of equations is true."""
 
 import ast
+import inspect
 import re
 from pathlib import Path
 
@@ -49,3 +50,13 @@ def test_what_several_docstrings_say_of_a_parameter_is_the_same():
         texts = {" ".join(found[0].split()) for found in entries.values() if found}
         assert sum(map(bool, entries.values())) > 1, name
         assert len(texts) == 1, (name, texts)
+
+
+def test_signatures_are_readable():
+    """Without the union that ArrayLike stands for."""
+    modules = [bionica, *(getattr(bionica, name) for name in ("metrics", "datasets", "plot", "io"))]
+    public = [getattr(module, name) for module in modules for name in module.__all__]
+    public += [value for one in public if inspect.isclass(one) for _, value in inspect.getmembers(one, callable)]
+    signatures = [str(inspect.signature(one)) for one in public if inspect.isfunction(one)]
+    assert len(signatures) > 100
+    assert [text for text in signatures if "_NestedSequence" in text] == []

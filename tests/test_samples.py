@@ -110,7 +110,7 @@ def cells():
                 yield use, method, cls.__name__, np.round(model.transform(X)), [*model.get_feature_names_out()]
             else:
                 yield use, method, cls.__name__, X[ROW] if "one" in method else X, names
-    separate = {"n_sources": 2, "method": "batch", "random_state": 0}
+    separate = {"n_components": 2, "method": "batch", "random_state": 0}
     yield lambda given: numbers(bionica.separate(given, **separate), None), "fit", "separate", X, names
 
 

@@ -8,6 +8,8 @@ sources that are drawn from a distribution in expectation, as in the paper.
 `rng` is None (fresh entropy), an integer (the same draw every time) or a `numpy.random.Generator` (which is advanced).
 """
 
+from __future__ import annotations  # help() shows ArrayLike, not what it is a union of
+
 from collections.abc import Callable, Sequence
 from functools import partial
 from numbers import Integral

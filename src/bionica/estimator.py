@@ -7,6 +7,8 @@ ValueError, unless they are those that a running model may change (`_may_change`
 *What learns* is one object, `_learner` (`kernels.learner`), which holds the state and the samples that wait for a block.
 """
 
+from __future__ import annotations  # help() shows ArrayLike, not what it is a union of
+
 import os
 import time
 import warnings
@@ -298,11 +300,23 @@ class Separator:
     components_: Any
     mixing_: Any
     n_features_in_: int
-    get_feature_names_out: Any
     _check_is_fitted: Any
     _config: dict[str, Any]
     #: Whether outputs are uncorrelated and have unit variance: nonnegative ICA.
     _uncorrelated: ClassVar[bool] = True
+
+    spectra_ = property(lambda self: self.mixing_.T, doc="The spectrum of each source, a row each: `mixing_.T`.")
+
+    def get_feature_names_out(self, input_features: Any = None) -> Array:
+        """Return the names of the outputs: source_1, source_2, ...; `input_features` is ignored."""
+        self._check_is_fitted()
+        return np.array([f"source_{i + 1}" for i in range(self._n_features_out)], dtype=object)  # type: ignore[attr-defined]
+
+    @property
+    def _names(self) -> dict[str, Any]:
+        """The names of outputs and mixtures, as `Finding.text` takes them; mixtures may have none."""
+        mixtures = getattr(self, "feature_names_in_", ())
+        return {"sources": [*self.get_feature_names_out()], "mixtures": [*map(str, mixtures)]}
 
     def _outputs(self, X: Array) -> Array:
         Y = finite_map(X, self.components_, type(self).__name__)
@@ -387,9 +401,9 @@ class Separator:
         rows = some_rows(data, _REFIT_ROWS, _REFIT_NUMBERS, last=self._config.get("horizon"))
         W, A = (np.asarray(M, np.float64) for M in (self.components_, self.mixing_))
         fit, known = _refits(self, len(rows)) if refit else None, self._config.get("known_mixing")
-        names, n_known = list(map(str, self.get_feature_names_out())), 0 if known is None else np.shape(known)[1]
-        form: dict[str, Any] = {"n": data.shape[0], "names": names, "n_known": n_known, "tried": self._tried()}
-        return diagnose(rows, W, A, fit, **form, **self._facts())
+        n_known = 0 if known is None else np.shape(known)[1]
+        form: dict[str, Any] = {"n": data.shape[0], "n_known": n_known, "tried": self._tried()}
+        return diagnose(rows, W, A, fit, **form, **self._names, **self._facts())
 
     def _facts(self) -> dict[str, Any]:
         """What `trust.findings.measure` must know of the method."""
@@ -410,8 +424,7 @@ class Separator:
 
     def _warn(self, found: Sequence[Finding]) -> None:
         if found:
-            names = list(map(str, self.get_feature_names_out()))
-            warn(f"{type(self).__name__}: {' '.join(one.text(names) for one in found)}")
+            warn(f"{type(self).__name__}: {' '.join(one.text(**self._names) for one in found)}")
 
 
 def _refits(estimator: Any, n: int) -> Callable[[Array], tuple[Array, Array]]:

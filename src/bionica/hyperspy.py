@@ -1,5 +1,7 @@
 """bionica's estimators in HyperSpy's decompositions (https://hyperspy.org). HyperSpy itself is not imported."""
 
+from __future__ import annotations  # help() shows ArrayLike, not what it is a union of
+
 from typing import Any, Self
 
 import numpy as np
@@ -26,7 +28,7 @@ class HyperSpyDecomposition(TransformerMixin, BaseEstimator):  # type: ignore[mi
     estimator_
         The fitted clone.
     components_ : ndarray of shape (n_components, n_features)
-        The spectra: the transpose of `estimator_.mixing_`.
+        The spectra: `estimator_.spectra_`.
 
     Examples
     --------
@@ -55,4 +57,4 @@ class HyperSpyDecomposition(TransformerMixin, BaseEstimator):  # type: ignore[mi
     @property
     def components_(self) -> NDArray[Any]:
         """The spectra, (n_components, n_features)."""
-        return np.array(self.estimator_.mixing_.T)
+        return np.array(self.estimator_.spectra_)

@@ -11,6 +11,8 @@
 S is (n_samples, n_sources) and Y is (n_samples, n_outputs). Sums are in float64.
 """
 
+from __future__ import annotations  # help() shows ArrayLike, not what it is a union of
+
 from typing import Any, Literal, NamedTuple
 
 import numpy as np

@@ -3,6 +3,8 @@
 Every function draws on `ax`, by default on new axes, and returns the axes. None calls ``show``.
 """
 
+from __future__ import annotations  # help() shows ArrayLike, not what it is a union of
+
 from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any

@@ -37,7 +37,7 @@ class RiverTransformer(base.MiniBatchTransformer):  # type: ignore[misc]
     >>> for a, b in X:
     ...     separator.learn_one({"a": a, "b": b})
     >>> sorted(separator.transform_one({"b": 1.0, "a": 0.5}))
-    ['streamingnica0', 'streamingnica1']
+    ['source_1', 'source_2']
     """
 
     def __init__(self, estimator: Any) -> None:

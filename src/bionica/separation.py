@@ -6,7 +6,10 @@ better on BatchNICA (half the error of the worst output, or less). This criterio
 agree.
 """
 
+from __future__ import annotations  # help() shows ArrayLike, not what it is a union of
+
 import warnings
+from dataclasses import replace
 from os import PathLike
 from typing import Any, NamedTuple
 
@@ -62,7 +65,7 @@ class Choice(NamedTuple):
 
 def separate(
     X: ArrayLike,
-    n_sources: int | str = "auto",
+    n_components: int | str = "auto",
     *,
     method: str = "auto",
     random_state: int | None = None,
@@ -78,7 +81,7 @@ def separate(
     ----------
     X : array-like or Dask array of shape (n_samples, n_features)
         Mixtures, mean included. The number of sources and the method are chosen on 20,000 evenly spaced samples at most.
-    n_sources : int or "auto", default="auto"
+    n_components : int or "auto", default="auto"
         Number of sources. "auto" takes the number that two halves of the samples agree on: at most 12,
         or 48 in white noise (see `choice_`).
     method : {"auto", "batch", "cone", "streaming"}, default="auto"
@@ -108,9 +111,11 @@ def separate(
     """
     if method not in ("auto", *METHODS):
         raise ValueError(f"method={method!r} is unknown: choose from 'auto', {', '.join(map(repr, METHODS))}")
-    is_number = isinstance(n_sources, int | np.integer) and not isinstance(n_sources, bool) and n_sources > 0
-    if not is_number and n_sources != "auto":
-        raise ValueError(f"n_sources={n_sources!r} is not a number of sources: give an integer from 1 on, or 'auto'")
+    is_number = isinstance(n_components, int | np.integer) and not isinstance(n_components, bool) and n_components > 0
+    if not is_number and n_components != "auto":
+        raise ValueError(
+            f"n_components={n_components!r} is not a number of sources: give an integer from 1 on, or 'auto'"
+        )
     if isinstance(X, str | PathLike):
         raise ValueError(f"X={str(X)!r} is the name of a file: read it with bionica.io.open_reader(X).read()")
     owner = samples.stand_in("separate")
@@ -132,7 +137,7 @@ def separate(
             estimator.fit(rows)
             return estimator, estimator.diagnose(rows)
 
-    count = count_sources(sample) if n_sources == "auto" else Count(n_sources, (), {})  # type: ignore[arg-type]
+    count = count_sources(sample) if n_components == "auto" else Count(n_components, (), {})  # type: ignore[arg-type]
     tried: dict[str, tuple[Any, Diagnosis]] = {}
     why = "the options ask for it"
     if known_mixing is not None:
@@ -155,6 +160,7 @@ def separate(
         estimator, diagnosis = fitted(method, data.array if isinstance(data, DaskRows) else data, horizon)
     if hasattr(owner, "feature_names_in_"):  # it was fitted to an array
         estimator.feature_names_in_ = owner.feature_names_in_
+        diagnosis = replace(diagnosis, mixtures=estimator._names["mixtures"])
     estimator.diagnosis_ = diagnosis
     verdicts = {type(other).__name__: verdict for other, verdict in tried.values()}
     estimator.choice_ = Choice(len(estimator.components_), *count[1:], type(estimator).__name__, why, verdicts)

@@ -340,6 +340,8 @@ class StreamingNICA(OnlineEstimator):
         The unmixing matrix W, with sources max(W x, 0).
     mixing_ : ndarray of shape (n_features, n_components)
         The estimated A, pseudoinverse of `components_`.
+    spectra_ : ndarray of shape (n_components, n_features)
+        The spectrum of each source, a row each: `mixing_.T`.
     n_components_, n_features_in_ : int
         Outputs, and mixtures per sample.
     feature_names_in_ : ndarray of shape (n_features,)

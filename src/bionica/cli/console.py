@@ -38,7 +38,7 @@ _USAGE_ERROR: Any = typer.BadParameter.__mro__[2]
 
 #: How errors, warnings, notes and remedies name a thing in Python -> how the command line calls it.
 OPTIONS = {
-    "n_components=None": "--sources auto", "n_components=": "--sources ", "n_components": "--sources", "n_sources=": "--sources ",
+    "n_components=None": "--sources auto", "n_components=": "--sources ", "n_components": "--sources",
     "n_features=": "", "known_mixing of MinimumVolumeCone": "--known FILE", "known_mixing": "--known",
     "use MinimumVolumeCone(nonnegative_mixing=True)": "use --method cone, without --signed-mixing",
     "nonnegative_mixing=False": "--signed-mixing", "use MinimumVolumeCone": "use --method cone",

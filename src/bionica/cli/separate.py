@@ -402,7 +402,7 @@ class Separation:
         has_started = not getattr(network, "n_samples_until_start_", 0)
         mixing, report = (self.mixing, self.report) if has_started else (None, None)
         if mixing is not None:
-            spectra = np.ascontiguousarray(np.asarray(network.mixing_).T)
+            spectra = np.ascontiguousarray(network.spectra_)
             form: dict[str, Any] = {"names": self.reader.names, "label_names": [""], "array": "spectra"}
             with io.open_writer(mixing, k, spectra.dtype, decimal=self.decimal, **form) as writer:
                 writer.write(spectra, [np.array(self.names)])

@@ -83,6 +83,8 @@ class MinimumVolumeCone(OnlineEstimator):
         The unmixing matrix W, with sources max(W x, 0).
     mixing_ : ndarray of shape (n_features, n_components)
         The estimated A; `components_ @ mixing_` is the identity.
+    spectra_ : ndarray of shape (n_components, n_features)
+        The spectrum of each source, a row each: `mixing_.T`.
     n_components_, n_features_in_ : int
         Outputs, and mixtures per sample.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -178,7 +180,7 @@ class MinimumVolumeCone(OnlineEstimator):
         self.horizon = horizon
         self.random_state = random_state
 
-    def _fit(self, X: npt.ArrayLike) -> None:
+    def _fit(self, X: Any) -> None:
         rows = samples.rows(self, X, reset=True, min_samples=2)
         learner = self._learner = self._learner_for(rows.shape[1], rows.dtype)
         sample: list[Array] = []

@@ -387,6 +387,8 @@ class ConeNetwork(OnlineEstimator):
         so `transform` equals `max(components_ @ x, 0)` only up to the residual negativity of the fit.
     mixing_ : ndarray of shape (n_features, n_components)
         The estimated A, pseudoinverse of `components_`.
+    spectra_ : ndarray of shape (n_components, n_features)
+        The spectrum of each source, a row each: `mixing_.T`.
     W_xz_, W_zz_ : ndarray
         The weights, through the whitening, (n_components, n_features), and between neurons, (n_components, n_components).
     kappa_ : ndarray of shape (n_components,)

@@ -257,6 +257,8 @@ class LocalNICA(OnlineEstimator):
         What the network does to a mixture for which every output fires, with averaged weights, as `transform`.
     mixing_ : ndarray of shape (n_features, n_components)
         The estimated A, pseudoinverse of `components_`.
+    spectra_ : ndarray of shape (n_components, n_features)
+        The spectrum of each source, a row each: `mixing_.T`.
     W_xz_, W_zz_ : ndarray
         The weights, (n_components, n_features) and (n_components, n_components).
     n_components_, n_features_in_ : int

@@ -197,6 +197,8 @@ class NonnegativePCA(OfThePaper, OnlineEstimator):
         so `transform` equals `max(components_ @ x, 0)` only up to the residual negativity of the fit.
     mixing_ : ndarray of shape (n_features, n_components)
         The estimated A, pseudoinverse of `components_`.
+    spectra_ : ndarray of shape (n_components, n_features)
+        The spectrum of each source, a row each: `mixing_.T`.
     W_, whitening_ : ndarray
         Weights from the whitened mixtures, (n_components, n_components), and the whitening, (n_components, n_features).
     n_components_, n_features_in_ : int

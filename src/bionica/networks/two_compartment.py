@@ -206,6 +206,8 @@ class TwoCompartmentNICA(OfThePaper, OnlineEstimator):
         so `transform` equals `max(components_ @ x, 0)` only up to the residual negativity of the fit.
     mixing_ : ndarray of shape (n_features, n_components)
         The estimated A, pseudoinverse of `components_`.
+    spectra_ : ndarray of shape (n_components, n_features)
+        The spectrum of each source, a row each: `mixing_.T`.
     W_xz_, W_zz_ : ndarray
         The weights, (n_components, n_features) and (n_components, n_components).
     n_components_, n_features_in_ : int

@@ -215,6 +215,8 @@ class TwoLayerNSM(OfThePaper, OnlineEstimator):
         so `transform` equals `max(components_ @ x, 0)` only up to the residual negativity of the fit.
     mixing_ : ndarray of shape (n_features, n_components)
         The estimated A, pseudoinverse of `components_`.
+    spectra_ : ndarray of shape (n_components, n_features)
+        The spectrum of each source, a row each: `mixing_.T`.
     W_xh_, W_hg_, W_hy_, W_yy_ : ndarray
         The weights, (n_components, n_features) and three times (n_components, n_components).
     n_components_, n_features_in_ : int

@@ -5,7 +5,6 @@ from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.utils import check_random_state
 
 from .. import samples
@@ -62,6 +61,8 @@ class BatchNICA(Separator, Estimator):
         The unmixing matrix W, with sources max(W x, 0).
     mixing_ : ndarray of shape (n_features, n_components)
         The estimated A; `components_ @ mixing_` is the identity.
+    spectra_ : ndarray of shape (n_components, n_features)
+        The spectrum of each source, a row each: `mixing_.T`.
     n_components_, n_features_in_ : int
         Outputs, and mixtures per sample.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -141,7 +142,7 @@ class BatchNICA(Separator, Estimator):
         self.robust = robust
         self.random_state = random_state
 
-    def _fit(self, X: npt.ArrayLike) -> None:
+    def _fit(self, X: Any) -> None:
         rows = samples.rows(self, X, reset=True, min_samples=2)
         with one_blas_thread():
             rng, d = check_random_state(self.random_state), None

@@ -1,5 +1,7 @@
 """Noncentered whitening as a scikit-learn transformer; the mathematics is in `bionica.offline.whitening`."""
 
+from __future__ import annotations  # help() shows ArrayLike, not what it is a union of
+
 from operator import attrgetter
 from typing import Any, ClassVar, Self
 

@@ -1,5 +1,7 @@
 """Algorithms 1 and 2 on all the data at once, behind scikit-learn's interface."""
 
+from __future__ import annotations  # help() shows ArrayLike, not what it is a union of
+
 from typing import Any, ClassVar
 
 import numpy as np
@@ -51,6 +53,8 @@ class OfflineNICA(Separator, Estimator):
         The unmixing matrix W, with sources max(W x, 0).
     mixing_ : ndarray of shape (n_features, n_components)
         The estimated A; `components_ @ mixing_` is the identity.
+    spectra_ : ndarray of shape (n_components, n_features)
+        The spectrum of each source, a row each: `mixing_.T`.
     n_components_, n_features_in_ : int
         Outputs, and mixtures per sample.
     feature_names_in_ : ndarray of shape (n_features,)

@@ -36,8 +36,8 @@ class Diagnosis:
     band_ : Bands or None
         If X is nonnegative and its samples follow a smooth curve, so that halves agree anyway: the range of shares and spectra
         that nonnegativity leaves open. None otherwise, and without refits.
-    measures, names
-        Numbers about the outputs, and their names.
+    measures, names, mixtures
+        Numbers about the outputs, their names, and those of the mixtures, if X had names.
 
     Examples
     --------
@@ -55,6 +55,7 @@ class Diagnosis:
     band_: Bands | None
     measures: Measures
     names: list[str] = field(default_factory=list)
+    mixtures: list[str] = field(default_factory=list)
 
     @property
     def ok(self) -> bool:
@@ -75,7 +76,7 @@ class Diagnosis:
     @property
     def _all(self) -> list[str]:
         if not self.ok:
-            return [one.text(self.names) for one in self.findings]
+            return [one.text(self.names, self.mixtures) for one in self.findings]
         sure = [f"no problem was found: {self.measures.residual:.1%} of the variance of X is unexplained."]
         if (u := self.uncertainty_) is not None:
             sure += [f"spectra of halves of the samples differ from it by at most {u.angle.max():.1f} degrees."]
@@ -107,7 +108,8 @@ def diagnose(
     fit: Callable[[Array], tuple[Array, Array]] | None,
     *,
     n: int,
-    names: Sequence[str] = (),
+    sources: Sequence[str] = (),
+    mixtures: Sequence[str] = (),
     n_known: int = 0,
     tried: Collection[str] = (),
     tracking: bool = False,
@@ -116,7 +118,7 @@ def diagnose(
     """Judge components W (d, k) and spectra A (k, d) on rows, a sample of n.
 
     `fit` returns the components and the spectra of some rows; None: no refits. The first `n_known` spectra were given, and the
-    remedies `tried` are not named. `tracking` and `facts` are those of `measure`.
+    remedies `tried` are not named. `sources` and `mixtures` are names. `tracking` and `facts` are those of `measure`.
     """
     with one_blas_thread(), np.errstate(all="ignore"):
         sound = inliers_of(rows)
@@ -136,4 +138,4 @@ def diagnose(
                 found.append(finding("changed"))
         if found and len(sound) < len(rows):
             found.append(finding("outliers", n=len(rows) - len(sound)))
-    return Diagnosis(ranked_findings(found, tried), moved, band, measures, list(names))
+    return Diagnosis(ranked_findings(found, tried), moved, band, measures, list(sources), list(mixtures))
