@@ -455,6 +455,13 @@ def _refits(estimator: Any, n: int) -> Callable[[Array], tuple[Array, Array]]:
     return fit
 
 
+Circuit = tuple[dict[str, tuple[str, float, int]], tuple[tuple[str, str, str | None, int], ...]]
+TWO_COMPARTMENTS: Circuit = (
+    {"x": ("mixtures", 0, 0), "c": ("dendrites", 1, 0), "z": ("somata", 2, 0)},
+    (("x", "c", "W_xz_", 1), ("c", "z", None, 1), ("z", "z", "W_zz_", -1)),
+)
+
+
 def weights(name: str, doc: str) -> Any:
     """Return a property of a network: a copy of a weight matrix."""
     return property(lambda network: network._weight(name), doc=doc)
@@ -496,6 +503,9 @@ class OnlineEstimator(Separator, Estimator):
     _saved: ClassVar[dict[str, Any]] = {"_waiting": "wk"}  # and `_state`, which the rule describes
     _changeable: ClassVar[tuple[str, ...]] = ("eta0", "decay", "power")
     _repeats: ClassVar[bool] = True  # whether it needs many samples to settle, so that refits present theirs again
+    #: What `plot.circuit` draws: layers by symbol (title, column, row), and synapses between them, (from, to, attribute with the
+    #: weights, sign with which they enter). Attribute None: the two layers are compartments of the same neurons.
+    _circuit: ClassVar[Circuit | None] = None
     _learner: Any
     n_epochs: int
     shuffle: bool

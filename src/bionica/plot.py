@@ -7,6 +7,7 @@ from __future__ import annotations  # help() shows ArrayLike, not what it is a u
 
 from collections.abc import Mapping, Sequence
 from math import prod
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,8 @@ from numpy.typing import ArrayLike
 from .metrics import error_curve as errors_over_time
 
 __all__ = [
-    "diagnosis", "distributions", "error_curve", "images", "number_of_sources", "record_weights", "sources", "spectra", "weights",
+    "circuit", "diagnosis", "distributions", "error_curve", "images", "number_of_sources", "record_weights", "sources", "spectra",
+    "weights",
 ]  # fmt: skip
 
 Names = Sequence[str] | None
@@ -354,6 +356,83 @@ def _weights_over_time(record: Mapping[str, np.ndarray]) -> Any:
         if name == "kappa_":
             axis.set_yscale("log")
     return axes
+
+
+_EXCITES, _INHIBITS = "#542788", "#e08214"  # of the map "PuOr", as in `weights`
+
+
+def circuit(network: Any, *, ax: Any = None) -> Any:
+    """Draw the neurons of a network that has learned, and its synapses, as wide as their weights.
+
+    Purple arrows excite, orange bars inhibit. The widest synapse between two layers has the largest of their weights; lateral
+    synapses are compared with a neuron's own leak, the diagonal of their weights, which is not drawn. Nor are synapses below 1 %.
+    A grey bar joins the compartments of a neuron.
+
+    Parameters
+    ----------
+    network : estimator
+        A network that has learned: `InterneuronNICA`, `TwoCompartmentNICA`, `LocalNICA`, `TwoLayerNSM`, `NonnegativePCA` or
+        `ConeNetwork` (whose synapses from the mixtures include the whitening).
+    ax : matplotlib Axes, optional
+        Where to draw; returned.
+
+    Examples
+    --------
+    >>> from bionica import InterneuronNICA, plot
+    >>> from bionica.datasets import mix, paper_mixing, sparse_uniform
+    >>> X, A = mix(sparse_uniform(10_000, 3, rng=0), paper_mixing("d3"))
+    >>> ax = plot.circuit(InterneuronNICA.as_published("d3", random_state=0).fit(X))
+    >>> ax.texts[-1].get_text()
+    'interneurons'
+    """
+    if getattr(network, "_circuit", None) is None:
+        raise ValueError(f"{type(network).__name__} has no circuit: pass a network, for example TwoCompartmentNICA")
+    layers, synapses = network._circuit
+    weights = {(a, b): attrgetter(name)(network) for a, b, name, _ in synapses if name}
+    sizes = {symbol: n for (a, b), W in weights.items() for symbol, n in zip((b, a), W.shape, strict=True)}
+    tallest, below = max(sizes.values()), max(row for _, _, row in layers.values())
+    ax = _axes(ax, 5.0, min(1.6 + 0.7 * tallest * (1 + below), 9.0))
+    ax.set_axis_off()
+    room = 72 * ax.get_window_extent().height / ax.figure.dpi / (1 + below) / (tallest + 1)  # points for a neuron
+    size = float(np.clip(0.6 * room, 3, 20))
+
+    def place(symbol: str, i: int) -> tuple[float, float]:
+        _, column, row = layers[symbol]
+        return column, (sizes[symbol] - 1) / 2 - i - row * (tallest + 1)
+
+    def connect(a: tuple[float, float], b: tuple[float, float], **style: Any) -> None:
+        ax.annotate("", b, a, arrowprops={"shrinkA": 0.55 * size, "shrinkB": 0.6 * size, **style})
+
+    for a, b, name, sign in synapses:
+        if name is None:
+            for i in range(sizes[a]):
+                connect(place(a, i), place(b, i), arrowstyle="-", lw=0.3 * size, color="0.75")
+            continue
+        W, lateral = sign * weights[a, b], a == b
+        largest = np.abs(W).max(initial=0.0) or 1.0
+        if lateral and not W.diagonal().any():
+            largest = max(largest, 1.0)  # a leak of 1
+        for (i, j), w in np.ndenumerate(W / largest):
+            if (lateral and i == j) or abs(w) < 0.01:
+                continue
+            bend = (-0.35 if i > j else 0.6) / abs(i - j) ** 0.25 if lateral else 0.12 * ((b, a) in weights)
+            head, color = ("-|>", _EXCITES) if w > 0 else ("|-|, widthA=0", _INHIBITS)
+            style = {"arrowstyle": head, "color": color, "lw": 0.25 * size * abs(w), "alpha": 0.85}
+            path = {"connectionstyle": f"arc3,rad={bend}", "mutation_scale": 0.3 * size}
+            connect(place(a, j), place(b, i), **style, **path)
+    for symbol, (title, column, row) in layers.items():
+        for i in range(sizes[symbol]):
+            ax.plot(*place(symbol, i), "o", ms=size, mfc="0.93", mec="0.35", zorder=3)
+            if size > 12:
+                ax.text(*place(symbol, i), f"${symbol}_{{{i + 1}}}$", ha="center", va="center", zorder=4)
+        y, side = (place(symbol, sizes[symbol] - 1)[1] - 0.45, "top") if row else ((tallest - 1) / 2 + 0.45, "bottom")
+        ax.text(column, y, title, ha="center", va=side)
+    for label, color in (("excites", _EXCITES), ("inhibits", _INHIBITS)):
+        ax.plot([], [], color=color, lw=3, label=label)
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, 0.03), ncols=2, frameon=False)
+    last = max(column for _, column, _ in layers.values())
+    ax.set(xlim=(-0.4, last + 0.5), ylim=(-tallest / 2 - below * (tallest + 1.5), tallest / 2 + 0.4))
+    return ax
 
 
 def number_of_sources(count: Any, *, ax: Any = None) -> Any:

@@ -51,7 +51,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from .._compat.sklearn import POSITIVE, WINDOW, Options, StrOptions
-from ..estimator import DYNAMICS, RATES, TRAINING, OnlineEstimator, offline_only_in_fit
+from ..estimator import DYNAMICS, RATES, TRAINING, TWO_COMPARTMENTS, OnlineEstimator, offline_only_in_fit
 from ..kernels.guards import Guards
 from ..kernels.learner import Buffered, NetworkLearner
 from ..kernels.plasticity import FOREVER, apply, dot, dot_vectors, follow_matrix
@@ -430,6 +430,7 @@ class ConeNetwork(OnlineEstimator):
     }
     _changeable: ClassVar = (*OnlineEstimator._changeable, "horizon")
     _uncorrelated: ClassVar = False  # outputs have unit mean
+    _circuit: ClassVar = TWO_COMPARTMENTS  # W_xz_ includes the whitening
 
     kappa_ = property(lambda self: np.exp(self._weight("facet.log_kappa")), doc="Hardness of the wall of each neuron.")
 

@@ -298,6 +298,10 @@ class InterneuronNICA(OfThePaper, OnlineEstimator):
         "d10": {"eta0": 1e-2, "decay": 1e-3},
         "images": {"eta0": 1e-3, "decay": 1e-6},
     }
+    _circuit: ClassVar = (
+        {"x": ("mixtures", 0, 0), "y": ("principal neurons", 1, 0), "n": ("interneurons", 2, 0)},
+        (("x", "y", "W_xy_", 1), ("y", "n", "W_yn_", 1), ("n", "y", "W_ny_", -1)),
+    )
 
     W_xy_ = weights("W_xy", "Weights from mixtures to outputs, (n_components, n_features).")
     W_yn_ = weights("W_yn", "Weights from outputs to interneurons, (n_interneurons, n_components).")

@@ -29,7 +29,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from .._compat.sklearn import WINDOW
-from ..estimator import TRAINING, OnlineEstimator, weights
+from ..estimator import TRAINING, TWO_COMPARTMENTS, OnlineEstimator, weights
 from ..kernels.guards import Guards
 from ..kernels.learner import NetworkLearner
 from ..kernels.plasticity import FOREVER, apply, dot, dot_vectors, follow_matrix, project
@@ -292,6 +292,7 @@ class LocalNICA(OnlineEstimator):
         "horizon": [WINDOW, None],
     }
     _changeable: ClassVar = ("horizon",)
+    _circuit: ClassVar = TWO_COMPARTMENTS
 
     W_xz_ = weights("W_xz", "Weights from mixtures to dendrites, (n_components, n_features).")
     W_zz_ = weights("W_zz", "Weights between outputs, (n_components, n_components).")

@@ -234,6 +234,7 @@ class NonnegativePCA(OfThePaper, OnlineEstimator):
         "d10": {"eta0": 1e-2, "decay": 1e-5},
         "images": {"eta0": 1e-3, "decay": 1e-5},
     }
+    _circuit: ClassVar = {"h": ("whitened mixtures", 0, 0), "y": ("outputs", 1, 0)}, (("h", "y", "W_", 1),)
 
     W_ = weights("W", "Weights from the whitened mixtures to the outputs, (n_components, n_components).")
 

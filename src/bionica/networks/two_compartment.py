@@ -37,7 +37,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from .._compat.sklearn import POSITIVE, WINDOW
-from ..estimator import DYNAMICS, RATES, TRAINING, OfThePaper, OnlineEstimator, weights
+from ..estimator import DYNAMICS, RATES, TRAINING, TWO_COMPARTMENTS, OfThePaper, OnlineEstimator, weights
 from ..kernels.guards import Guards, cap_rate, chosen_guards, flip_silent, lift_eigenvalues
 from ..kernels.learner import NetworkLearner
 from ..kernels.plasticity import FOREVER, distance, follow, follow_input, follow_matrix, hebb, mean_weight, project
@@ -249,6 +249,7 @@ class TwoCompartmentNICA(OfThePaper, OnlineEstimator):
         "d10": {"eta0": 1e-3, "decay": 1e-4, "tau": 0.03},
         "images": {"eta0": 1e-2, "decay": 1e-4, "tau": 0.5},
     }
+    _circuit: ClassVar = TWO_COMPARTMENTS
 
     W_xz_ = weights("W_xz", "Weights from mixtures to outputs, (n_components, n_features).")
     W_zz_ = weights("W_zz", "Weights between outputs, (n_components, n_components).")

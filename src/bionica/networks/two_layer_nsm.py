@@ -254,6 +254,16 @@ class TwoLayerNSM(OfThePaper, OnlineEstimator):
         "d10": {"eta0": 1e-1, "decay": 1e-6},
         "images": {"eta0": 1e-1, "decay": 1e-6},
     }
+    _circuit: ClassVar = (
+        {"x": ("mixtures", 0, 0), "h": ("whitened", 1, 0), "g": ("interneurons", 2, 1), "y": ("outputs", 2, 0)},
+        (
+            ("x", "h", "W_xh_", 1),
+            ("h", "g", "W_hg_", 1),
+            ("g", "h", "W_hg_.T", -1),
+            ("h", "y", "W_hy_", 1),
+            ("y", "y", "W_yy_", -1),
+        ),
+    )
 
     W_xh_ = weights("W_xh", "Weights from mixtures to whitened activities, (n_components, n_features).")
     W_hg_ = weights("W_hg", "Weights from whitened activities to interneurons, (n_components, n_components).")
