@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bionica import metrics
 from bionica.metrics import amari_distance, correlation_floor, error_curve, match_sources, permutation_error, sinr
 
 unhurried = settings(deadline=None, max_examples=50)  # a first example may meet a cold BLAS
@@ -157,3 +158,39 @@ def test_floor_is_the_distance_to_the_noncentered_zca_whitening(seed, d):
 def test_as_many_outputs_as_sources_are_compared(n_outputs, hint):
     with pytest.raises(ValueError, match=f"Y has {n_outputs} columns and S has 3: .*{hint}"):
         permutation_error(np.ones((5, 3)), np.ones((5, n_outputs)))
+
+
+def test_the_spectral_angle_is_that_of_every_assignment_tried():
+    rng = np.random.default_rng(0)
+    A, B = rng.random((3, 7)), rng.random((4, 7))
+    cosine = (A @ B.T) / np.linalg.norm(A, axis=1)[:, None] / np.linalg.norm(B, axis=1)
+    best = min(np.arccos(cosine[range(3), order]).mean() for order in itertools.permutations(range(4), 3))
+    np.testing.assert_allclose(metrics.spectral_angle(A, B), best, rtol=1e-12)
+    tiny = A + 1e-9 * rng.standard_normal(A.shape)  # arccos would return 0 or 1e-8
+    expected = np.linalg.norm(
+        tiny / np.linalg.norm(tiny, axis=1)[:, None] - A / np.linalg.norm(A, axis=1)[:, None], axis=1
+    )
+    np.testing.assert_allclose(metrics.spectral_angle(A, 7 * tiny[::-1], per_source=True), expected, rtol=1e-5)
+    with pytest.raises(ValueError, match=r"spectra has shape \(3, 7\) and estimates \(2, 7\)"):
+        metrics.spectral_angle(A, B[:2])
+
+
+def test_the_error_of_abundances():
+    rng = np.random.default_rng(0)
+    S = rng.dirichlet([1, 1, 1], 50)
+    Y = S + 0.1 * rng.random(S.shape)
+    shares = Y / Y.sum(axis=1, keepdims=True)
+    expected = np.sqrt(np.mean((S - shares) ** 2))
+    np.testing.assert_allclose(metrics.rmse_abundances(S, 5 * Y[:, [1, 2, 0]]), expected)
+    assert metrics.rmse_abundances(S[:1], np.zeros((1, 3))) == pytest.approx(np.sqrt(np.mean(S[0] ** 2)))
+    with pytest.raises(ValueError, match=r"S\[\d+\] sums to 2"):
+        metrics.rmse_abundances(2 * S, Y)
+    with pytest.raises(ValueError, match=r"Y\[0, 0\] is -"):
+        metrics.rmse_abundances(S, -Y)
+
+
+def test_metrics_take_what_estimators_take():
+    S = np.ma.masked_array(np.ones((3, 2)), mask=[[0, 0], [0, 1], [0, 0]])
+    with pytest.raises(ValueError, match=r"S\[1, 1\] is NaN. bionica.metrics needs finite numbers"):
+        metrics.permutation_error(S, np.ones((3, 2)))
+    assert metrics.permutation_error(np.ones((3, 2), ">f4"), np.ones((3, 2))) == 0

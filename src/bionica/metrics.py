@@ -7,6 +7,8 @@
 | `sinr`              | correlation           | one factor per output | inf dB  | S, Y      |
 | `amari_distance`    | nothing: invariant    | largest entries of P  | 0       | P = W A   |
 | `correlation_floor` | nothing               | nothing               | 0       | S         |
+| `spectral_angle`    | smallest angles       | nothing: invariant    | 0       | spectra   |
+| `rmse_abundances`   | smallest error        | sum of each sample    | 0       | S, Y      |
 
 S is (n_samples, n_sources) and Y is (n_samples, n_outputs). Sums are in float64.
 """
@@ -18,17 +20,19 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linear_sum_assignment
-from sklearn.utils import check_array
+
+from . import samples
 
 __all__ = [
-    "amari_distance", "correlation_floor", "error_curve", "match_sources", "permutation_error", "sinr",
+    "amari_distance", "correlation_floor", "error_curve", "match_sources", "permutation_error", "rmse_abundances", "sinr",
+    "spectral_angle",
 ]  # fmt: skip
 
 Floats = NDArray[np.float64]
 
 
 def _validated(name: str, array: ArrayLike) -> Floats:
-    checked = np.asarray(check_array(array, dtype=np.float64, input_name=name))
+    checked = samples.matrix(array, name, "bionica.metrics", np.float64)
     if (largest := np.abs(checked).max()) > 1e140:  # its square overflows in sums
         raise ValueError(
             f"{name} holds {largest:.3g}: the network diverged; use its default natural steps, or a smaller eta0"
@@ -314,3 +318,77 @@ def error_curve(S: ArrayLike, Y: ArrayLike) -> Floats:
     S, Y = _validated_pair(S, Y)
     squares = np.sum((S - Y[:, match_sources(S, Y).permutation]) ** 2, axis=1)
     return np.asarray(np.cumsum(squares) / (np.arange(1, len(S) + 1) * S.shape[1]))
+
+
+def spectral_angle(spectra: ArrayLike, estimates: ArrayLike, *, per_source: bool = False) -> Any:
+    r"""Spectral angle distance (SAD) in radians, under the assignment with the smallest sum of angles.
+
+    .. math:: \frac1d \sum_i \arccos \frac{\langle a_i, b_{p(i)} \rangle}{|a_i| |b_{p(i)}|}
+
+    Parameters
+    ----------
+    spectra, estimates : array-like of shape (n_sources, n_features) and (n_outputs, n_features)
+        The true spectra, and at least as many estimated ones, such as `model.spectra_`, a row each, of any order and scale.
+    per_source : bool, default=False
+        Whether to return the angle of each source instead of their mean.
+
+    Returns
+    -------
+    float or ndarray of shape (n_sources,)
+        At least 0; `numpy.degrees` of it is in degrees. A spectrum of zeros has the angle pi / 2 to all others.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bionica.metrics import spectral_angle
+    >>> spectra = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
+    >>> np.degrees(spectral_angle(spectra, [[0.0, 3.0, 0.0], [2.0, 2.0, 0.0]], per_source=True)).round(6)
+    array([45., 0.])
+    """
+    A, B = _validated("spectra", spectra), _validated("estimates", estimates)
+    if A.shape[1] != B.shape[1] or len(A) > len(B):
+        raise ValueError(
+            f"spectra has shape {A.shape} and estimates {B.shape}: give a row for each spectrum, as spectra_ has, of the same "
+            "channels, and at least as many estimates"
+        )
+    a, b = (M / np.maximum(np.linalg.norm(M, axis=1, keepdims=True), 1e-300) for M in (A, B))
+    # atan2 of |a - b| and |a + b| is accurate for small angles, where arccos of the cosine is not.
+    difference, total = (np.linalg.norm(a[:, np.newaxis] + sign * b, axis=2) for sign in (-1, 1))
+    angles = 2 * np.arctan2(difference, total)
+    best = angles[linear_sum_assignment(angles)]
+    return best if per_source else float(best.mean())
+
+
+def rmse_abundances(S: ArrayLike, Y: ArrayLike) -> float:
+    r"""Root mean square error of abundances, which sum to one in every sample, under the best permutation.
+
+    .. math:: \min_P \Big( \frac{1}{Td} \sum_{t=1}^T |s_t - P y_t / \textstyle\sum_i y_{ti}|^2 \Big)^{1/2}
+
+    Parameters
+    ----------
+    S : array-like of shape (n_samples, n_sources)
+        The true abundances; each row sums to one.
+    Y : array-like of shape (n_samples, n_sources)
+        Nonnegative outputs in any order, with the right scale relative to each other: that of
+        ``MinimumVolumeCone(normalize="sum")``. Each row is divided by its sum; a row of zeros stays.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> from bionica.metrics import rmse_abundances
+    >>> rmse_abundances([[1.0, 0.0], [0.5, 0.5]], [[0.0, 2.0], [1.0, 1.0]])
+    0.0
+    """
+    S, Y = _validated_pair(S, Y)
+    totals = S.sum(axis=1)
+    if np.abs(totals - 1).max() > 0.01:
+        t = int(np.argmax(np.abs(totals - 1)))
+        raise ValueError(f"S[{t}] sums to {totals[t]:.3g}, and abundances sum to 1: S / S.sum(axis=1, keepdims=True)")
+    if Y.min() < 0:
+        t, i = map(int, np.argwhere(Y < 0)[0])
+        raise ValueError(f"Y[{t}, {i}] is {Y[t, i]:.3g}, and abundances are nonnegative: np.maximum(Y, 0)")
+    sums = Y.sum(axis=1, keepdims=True)
+    return float(np.sqrt(permutation_error(S, Y / np.where(sums > 0, sums, 1.0))))

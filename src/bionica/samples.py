@@ -96,10 +96,10 @@ def check_finite(block: Array, first: int, owner: Any, argument: str = "X") -> N
         return
     row, column = map(int, np.argwhere(~finite)[0])
     value = "NaN" if np.isnan(block[row, column]) else "infinity"
+    name, model = (owner, "") if isinstance(owner, str) else (type(owner).__name__, " The model is unchanged.")
     raise ValueError(
-        f"Input {argument} contains {value}: {cell(owner, first + row, column, argument)} is {value}. "
-        f"{owner if isinstance(owner, str) else type(owner).__name__} needs finite numbers; drop such samples "
-        f"({argument}[np.isfinite({argument}).all(axis=1)]) or impute them (sklearn.impute) first. The model is unchanged."
+        f"Input {argument} contains {value}: {cell(owner, first + row, column, argument)} is {value}. {name} needs finite numbers; "
+        f"drop such samples ({argument}[np.isfinite({argument}).all(axis=1)]) or impute them (sklearn.impute) first.{model}"
     )
 
 
@@ -138,6 +138,15 @@ def _plain(X: Any, argument: str = "X") -> Any:
     return X
 
 
+def matrix(value: Any, argument: str, name: str, dtype: Any = FLOATS) -> Array:
+    """An argument other than X, of the function or estimator called `name`, as a finite matrix."""
+    data = check_array(
+        _plain(value, argument), dtype=dtype, input_name=argument, ensure_all_finite=False, estimator=name
+    )
+    check_finite(data, 0, name, argument)
+    return np.asarray(data)
+
+
 def stand_in(name: str) -> Any:
     """An owner for a function that has no estimator: errors call it by this name, and it gets the names of the features."""
     return type(name, (BaseEstimator,), {})()
@@ -149,8 +158,7 @@ def outputs(owner: Any, Y: Any, d: int) -> Any:
     if is_dask(Y):
         data: Any = dask_rows(Y, name, "Y")
     else:
-        data = check_array(_plain(Y, "Y"), dtype=FLOATS, input_name="Y", ensure_all_finite=False, estimator=owner)
-        check_finite(data, 0, name, "Y")
+        data = matrix(Y, "Y", name)
     if data.shape[1] != d:
         raise ValueError(
             f"Y has shape {data.shape}: inverse_transform of this {name} needs (n_samples, {d}), as transform returns it"
