@@ -93,7 +93,7 @@ class BatchNICA(Separator, Estimator):
     times 3 to 10) are not recognised.
 
     Besides X, memory holds one array of n_samples x n_components, and at most a third of its rows again. A Dask array is never
-    gathered: every descent on all rows reads its blocks once per iteration, and only subsets of at most 128 MB are brought into
+    gathered: every descent on all rows reads its blocks once per iteration, and only a sample of at most 16 MB is brought into
     memory. Call `X.persist()` first if the cluster can hold X and its blocks are costly to make.
 
     Examples

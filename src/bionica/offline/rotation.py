@@ -24,7 +24,7 @@ from .whitening import ChunkedRows, fold, row_blocks, row_sample
 Array = npt.NDArray[Any]
 
 _GROWTH = 6  # of the subset, from one descent to the next: speed only
-_LARGEST_SUBSET = 1 << 24  # numbers: subsets of a Dask array are brought into memory
+_LARGEST_SUBSET = 1 << 21  # numbers: the subset of a Dask array is brought into memory. 2^19 to 2^24: as many descents on all rows
 _TOL = 0.03  # times n_samples ** -0.5, about the statistical error of the best rotation
 _START_TOL = 1e-4  # of the descents on subsets
 _AGREE = 1.05  # two starts within 5 % of each other are equally good
@@ -94,8 +94,8 @@ def rotate(
     """The rotation of Z into the nonnegative orthant, with as many starts as needed to trust it.
 
     Random starts run on a random subset of max(2000, 100 d) rows until the best J was reached twice, at most `n_init`. The best
-    continues on subsets that are six times larger each (up to 128 MB), then on all rows, and so does one that ends at the same J
-    at another rotation.
+    continues on subsets that are six times larger each (up to 16 MB), then on all rows, and so does one that ends at the same J
+    at another rotation. Smaller subsets are drawn from the largest: Z is read once for all of them.
 
     Z (n_samples, d) is whitened, its mean included. `tol` is that of the last descent (see `descend`), by default
     0.03 / sqrt(n_samples), a small part of the statistical error; `max_iter` is that of each descent.
@@ -106,7 +106,8 @@ def rotate(
     sizes = [max(2000, 100 * d)]
     while 3 * _GROWTH * sizes[-1] <= T and _GROWTH * sizes[-1] * d <= _LARGEST_SUBSET:
         sizes.append(_GROWTH * sizes[-1])
-    subset: Array = _random_rows(Z, sizes[0], rng)[:]
+    largest: Array = _random_rows(Z, sizes[-1], rng)[:]
+    subset = _random_rows(largest, sizes[0], rng)
     starts: list[Minimum] = []
     confirmed = False
     # If nothing is negative, other rotations may be as nonnegative, and only other starts can show them.
@@ -122,7 +123,7 @@ def rotate(
     rival = max(equal, key=lambda start: disagreement(starts[0].x, start.x), default=starts[0])
     rivals = [starts[0], rival] if disagreement(starts[0].x, rival.x) > 1e-2 else starts[:1]
     for size in [*sizes[1:], T]:
-        rows = _random_rows(Z, size, rng)
+        rows = Z if size == T else _random_rows(largest, size, rng)
         ends = [descend(rows, old.x, tol=tol if size == T else _START_TOL, max_iter=max_iter) for old in rivals]
         rivals = [end._replace(n_iter=old.n_iter + end.n_iter) for end, old in zip(ends, rivals, strict=True)]
     best = min(rivals, key=lambda end: end.value)
@@ -131,7 +132,7 @@ def rotate(
     return Rotation(*best, len(starts), confirmed or d == 1, ambiguity)
 
 
-def _random_rows(Z: Array | ChunkedRows, size: int, rng: np.random.RandomState) -> Array | ChunkedRows:
+def _random_rows(Z: Any, size: int, rng: np.random.RandomState) -> Any:
     """A sample of `size` rows of Z, or Z itself if that would save little."""
     if 3 * size >= Z.shape[0]:
         return Z
