@@ -11,8 +11,9 @@ from typer.testing import CliRunner
 
 from bionica import InterneuronNICA, StreamingNICA, datasets, metrics
 from bionica.cli import app
-from bionica.paper import claims_of, final_rows
-from bionica.paper.plans import NETWORKS
+from bionica.paper import MAPS, Reproduction, claims_of, final_rows, plans_of
+from bionica.paper.convergence import cells_of, name_of
+from bionica.paper.plans import NETWORKS, MapRow
 from bionica.sweep import Table
 from browser import check_page
 
@@ -168,6 +169,53 @@ def test_report_says_whether_the_order_holds(errors, verdict, wins):
     claim = claims_of([{**row, "setting": "d3"} for row in rows], finals, [])[0]
     assert claim["agrees"] == verdict
     assert f"in {wins} of 2 runs" in claim["ours"]
+
+
+def test_a_map_of_convergence_has_files_and_a_table_of_its_cells(tmp_path, monkeypatch):
+    rows = {"d2": MapRow("d = 2", 2, conditions=(1, 30))}
+    for name in ("convergence", "convergence-scale"):
+        monkeypatch.setitem(MAPS, name, rows)
+    result = reproduce("convergence", *FAST, "--output", tmp_path)
+    assert result.exit_code == 0, result.output
+    assert "64 of 64 runs" in result.output  # 2 maps, 8 networks, 2 condition numbers, 2 matrices
+    text = (tmp_path / "convergence.md").read_text()
+    assert text.startswith("| network |  | condition 1 | condition 30 |")
+    runs = read(tmp_path / "convergence.csv")
+    for name in ("InterneuronNICA", "StreamingNICA"):
+        mine = [row for row in runs if (row["network"], row["data"]) == (name, "30")]
+        separated = sum(float(row["sinr"]) > 15 for row in mine)
+        (line,) = (line for line in text.splitlines() if line.startswith(f"| {name_of(name)} |"))
+        assert line.split(" | ")[3].startswith(f"{50 * separated} (")
+    assert "StreamingNICA" in (tmp_path / "convergence.html").read_text()
+
+
+def test_matrices_of_the_map_have_the_variance_of_the_papers_mixtures():
+    for d, setting in ((2, "d3"), (3, "d3"), (5, "d3"), (10, "d10"), (20, "d10")):
+        plan = plans_of(Reproduction(("convergence",), runs=2))["convergence", f"d{d}"]
+        A = plan.data[3].load(7, "float64").A
+        assert np.linalg.cond(A) == pytest.approx(30)
+        expected = np.mean(np.sum(datasets.paper_mixing(setting) ** 2, axis=1))
+        assert np.mean(np.sum(A**2, axis=1)) == pytest.approx(expected)
+        assert {case.estimator().n_components for case in plan.cases()} == {d}
+
+
+def test_cells_of_a_map_count_runs_above_15_db_and_diverged_ones_as_not_separated():
+    scores = [20.0, 14.9, 15.1, None]
+    rows = [
+        {
+            "network": "InterneuronNICA",
+            "setting": "d3",
+            "data": "30",
+            "status": "ok" if score else "diverged",
+            "sinr": score,
+        }
+        for score in scores
+    ]
+    (cell,) = cells_of(rows)
+    assert (cell["runs"], cell["separated"], cell["percent"], cell["median_sinr"]) == (4, 2, 50, 15.0)
+    z2 = 1.959964**2  # Wilson's interval solves |p - 1/2| = z sqrt(p (1 - p) / n)
+    for share in (cell["low"] / 100, cell["high"] / 100):
+        assert (share - 0.5) ** 2 == pytest.approx(z2 * share * (1 - share) / 4, rel=1e-6)
 
 
 @pytest.mark.parametrize(

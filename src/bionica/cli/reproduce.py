@@ -10,27 +10,28 @@ import typer
 from ..io import check_folder, import_optional
 from .console import Console
 
-_TARGETS = ("figure1", "figure4", "figure5", "table1", "cone-network", "all")
+_TARGETS = ("figure1", "figure4", "figure5", "table1", "convergence", "cone-network", "all")
 Target = StrEnum("Target", {name: name for name in _TARGETS})  # type: ignore[misc]
 _ALL = Target("all")
 
 
 def reproduce(
-    target: Annotated[Target, typer.Argument(help="all is what the paper has; cone-network is not in it.")] = _ALL,
-    runs: Annotated[int, typer.Option(min=1, help="Runs of every network; at most 5 of a setting of table1.")] = 10,
+    target: Annotated[Target, typer.Argument(help="all: the paper's, without convergence, cone-network.")] = _ALL,
+    runs: Annotated[int | None, typer.Option(min=1, help="Runs: 10, at most 5 in table1; 30 in convergence.")] = None,
     jobs: Annotated[int, typer.Option(min=0, help="Processes; 0: one for each core.")] = 0,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the results.")] = Path("results"),
     seed: Annotated[int, typer.Option(min=0, help="Seed of the first run; run i has seed + i.")] = 0,
     with_defaults: Annotated[bool, typer.Option("--with-defaults", help="Add untuned networks, BatchNICA.")] = False,
     images: Annotated[Path | None, typer.Option(help="Three images: a folder or sources.npy, not CC0 ones.")] = None,
-    full: Annotated[bool, typer.Option("--full", help="table1 for d = 10 and the images too (15 minutes).")] = False,
+    full: Annotated[bool, typer.Option("--full", help="table1: d = 10, images; convergence: other sources.")] = False,
     samples: Annotated[int, typer.Option(min=10, help="Samples of a run on synthetic sources.")] = 100_000,
     force: Annotated[bool, typer.Option("--force", help="Run everything again, and replace files of others.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print files, errors and claims as JSON.")] = False,
 ) -> None:
     """Run the paper's experiments, draw its figures and compare the results with its statements.
 
-    Figures 4 and 5 also have StreamingNICA, which needs no tuning.
+    Figures 4 and 5 also have StreamingNICA, which needs no tuning. `convergence` maps which mixing matrices the networks separate.
+    With --full, table1 also has d = 10 and the images, and convergence other sources and ten times the samples (15 minutes each).
 
     Finished runs are kept under OUTPUT/runs: a second call continues where the first one stopped. A file of OUTPUT that this
     command has not written, or that was edited since, is not replaced.
@@ -47,7 +48,10 @@ def reproduce(
         from ..sweep.run import Sweep
 
         import_optional("matplotlib", "reproduce", "plot")
-        names = paper.EXPERIMENTS if target == "all" else (target.value,)
+        names: tuple[str, ...] = paper.EXPERIMENTS if target == "all" else (target.value,)
+        if target == "convergence":
+            names = tuple(paper.MAPS)[: 4 if full else 2]
+        runs = runs or (paper.MATRICES if target == "convergence" else 10)
         path = None if images is None else str(images.resolve())
         config = paper.Reproduction(names, runs, seed, samples, with_defaults=with_defaults, full=full, images=path)
         plans = paper.plans_of(config)

@@ -7,8 +7,8 @@ from typing import Any
 from ..io import write_own
 from ..report import Sections, figure_bytes, page, picture, table
 from ..sweep.table import Row, Table, table_bytes
-from . import figures
-from .plans import CONE_NETWORK, EPOCHS, SETTINGS, Reproduction
+from . import convergence, figures
+from .plans import CONE_NETWORK, EPOCHS, MAPS, SETTINGS, Reproduction
 from .results import Tables, best_settings, claims_of, final_rows, grid_means, rows_of
 
 #: Columns of the tables of the page: key of a row -> heading.
@@ -54,7 +54,8 @@ _SECTIONS = {
 def file_names(experiments: Sequence[str], target: str) -> list[str]:
     """Return the names of all files of these experiments; `target` is the prefix of the page, "all" if everything was run."""
     page_names = ["report.html", "summary.csv"] if target == "all" else [f"{target}.html", f"{target}-summary.csv"]
-    return [*page_names, *(f"{name}.{kind}" for name in experiments for kind in ("csv", "svg", "png"))]
+    files = [f"{name}.{kind}" for name in experiments for kind in ("csv", "svg", "png")]
+    return [*page_names, *files, *(f"{name}.md" for name in experiments if name in MAPS)]
 
 
 def write_reproduction(config: Reproduction, tables: Tables, folder: Path, target: str = "all") -> dict[str, Any]:
@@ -71,6 +72,11 @@ def write_reproduction(config: Reproduction, tables: Tables, folder: Path, targe
         write_own(files[-1], content)
         return content
 
+    def section(name: str, heading: str, caption: str, figure: Any, numbers: str) -> None:
+        sections.append((heading, [picture(write(f"{name}.svg", figure_bytes(figure, "svg")), caption), numbers]))
+        write(f"{name}.png", figure_bytes(figure, "png"))
+        write(f"{name}.csv", table_bytes(rows[name]))
+
     sections: Sections = []
     if claims:
         statements = table(_CLAIMS, [tuple(claim.values()) for claim in claims])
@@ -81,9 +87,14 @@ def write_reproduction(config: Reproduction, tables: Tables, folder: Path, targe
         if name in rows:
             figure = draw(config, means if name == "table1" else rows_of(tables, name, Table.curves))
             numbers = _table(_GRID, best) if name == "table1" else _table(_ERRORS, final_rows(tables, name))
-            sections.append((heading, [picture(write(f"{name}.svg", figure_bytes(figure, "svg")), caption), numbers]))
-            write(f"{name}.png", figure_bytes(figure, "png"))
-            write(f"{name}.csv", table_bytes(rows[name]))
+            section(name, heading, caption, figure, numbers)
+    for name, (heading, caption) in convergence.SECTIONS.items():
+        if name in rows:
+            cells = convergence.cells_of(rows[name])
+            write(f"{name}.md", convergence.markdown(name, cells).encode())
+            section(
+                name, heading, caption, convergence.map_figure(name, cells), table(*convergence.text_of(name, cells))
+            )
     cases = list({row["case"]: row for rows in tables.values() for row in rows}.values())
     provenance = [
         ("runs, first seed", f"{config.runs}, {config.seed}"),

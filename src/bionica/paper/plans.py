@@ -3,13 +3,14 @@
 import tomllib
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from .. import ConeNetwork, MinimumVolumeCone, metrics
+from .. import ConeNetwork, MinimumVolumeCone, datasets, metrics
+from ..estimator import SOURCES
 from ..sweep import Plan
 
 Array = NDArray[Any]
@@ -43,6 +44,40 @@ FIGURE1_MIXING = ((1.0, 0.55), (-0.45, 0.8))
 
 
 @dataclass(frozen=True)
+class MapRow:
+    """A row of a map of convergence: d sources, the size of A over the paper's, samples over those of the reproduction."""
+
+    label: str
+    d: int
+    kind: str = "sparse_uniform"
+    scale: float = 1.0
+    conditions: tuple[int, ...] = (1, 3, 10, 30, 100)
+    times_samples: int = 1
+
+
+#: Networks with the settings of table 1, and without tuning.
+TUNED, UNTUNED = NETWORKS, ("InterneuronNICA", "TwoCompartmentNICA", "LocalNICA", "StreamingNICA")
+#: Matrices of a cell of a map, and samples that its networks are scored on.
+MATRICES, HELD_OUT = 30, 5000
+_SCALES = {"a third": 1 / 3, "three times": 3.0}
+#: Not in the paper: where the networks converge. The maps and their rows; those after the second are run with --full.
+MAPS: dict[str, dict[str, MapRow]] = {
+    "convergence": {f"d{d}": MapRow(f"d = {d}", d) for d in (2, 3, 5, 10, 20)},
+    "convergence-scale": {
+        f"d{d}-{i}": MapRow(f"d = {d}, {name}", d, scale=scale)
+        for d in (3, 10)
+        for i, (name, scale) in enumerate(_SCALES.items())
+    },
+    "convergence-sources": {
+        f"{kind}-d{d}": MapRow(f"{kind.replace('_', '-')}, d = {d}", d, kind)
+        for kind in ("exponential", "half_normal")
+        for d in (2, 3, 5, 10)
+    },
+    "convergence-samples": {"d3": MapRow("d = 3", 3, conditions=(30, 100), times_samples=10)},
+}
+
+
+@dataclass(frozen=True)
 class Reproduction:
     """Which experiments to run, and at which size; the defaults are the paper's.
 
@@ -64,11 +99,30 @@ def plans_of(config: Reproduction) -> dict[tuple[str, str], Plan]:
     """Return the plan of every experiment and setting, the long ones first."""
     grids = ("images", "d10", "d3") if config.full else ("d3",)
     settings = {"figure1": ("d2",), "figure4": ("d10", "d3"), "figure5": ("images",), "table1": grids}
-    settings[CONE_NETWORK] = tuple(CORRELATED)
+    settings |= {CONE_NETWORK: tuple(CORRELATED)} | {name: tuple(rows) for name, rows in MAPS.items()}
     return {(name, setting): _plan(config, name, setting) for name in config.experiments for setting in settings[name]}
 
 
+def _map_plan(config: Reproduction, row: MapRow) -> Plan:
+    """Every matrix has its own sources and initial weights; the settings of table 1 are those of the nearer of d = 3 and 10."""
+    nearer: Literal["d3", "d10"] = "d3" if row.d < 6.5 else "d10"
+    rms = row.scale * np.linalg.norm(datasets.paper_mixing(nearer)) / np.sqrt(SOURCES[nearer] * row.d)
+    T = config.n_samples * row.times_samples
+    data = {"kind": row.kind, "d": row.d, "T": T, "held_out": HELD_OUT}
+    tuned = {"published": nearer, "params": {"n_components": row.d}}
+    networks = [{"name": name, **tuned} for name in TUNED]
+    networks += [{"name": name, "label": f"{name} untuned" if name in TUNED else name} for name in UNTUNED]
+    body = {
+        "seeds": list(range(config.seed, config.seed + config.runs)),
+        "data": [{"name": f"{c:g}", "mixing": {"condition": c, "rms": float(rms)}, **data} for c in row.conditions],
+        "network": networks,
+    }
+    return Plan.from_dict(body)
+
+
 def _plan(config: Reproduction, experiment: str, setting: str) -> Plan:
+    if experiment in MAPS:
+        return _map_plan(config, MAPS[experiment][setting])
     runs = {"figure1": 1, "table1": min(config.runs, GRID_RUNS)}.get(experiment, config.runs)
     body: dict[str, Any] = {
         "seeds": list(range(config.seed, config.seed + runs)),
