@@ -39,6 +39,34 @@ def test_sources_follow_their_law(kind, law, p_zero):
     assert abs(np.corrcoef(S.T)[0, 1]) < 5 / np.sqrt(n)
 
 
+@pytest.mark.parametrize("d", [2, 5])
+def test_abundances_are_dirichlet_of_unit_variance(d):
+    S = random_sources("abundances", 20_000, d, rng=1)
+    total = S.sum(axis=1)
+    np.testing.assert_allclose(total, total[0])
+    for s in S.T:
+        assert stats.kstest(s / total[0], stats.beta(0.5, (d - 1) / 2).cdf).pvalue > 1e-3
+        assert s.var() == pytest.approx(1, abs=0.05)
+    assert np.corrcoef(S.T)[0, 1] == pytest.approx(-1 / (d - 1), abs=0.03)
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.6])
+def test_odors_have_their_law_and_their_copula(rho):
+    S, A = odors(40_000, 3, 8, rho=rho, rng=2)
+    law, p_zero = LAWS["odor"]
+    for s in S.T:
+        assert np.mean(s == 0) == pytest.approx(p_zero, abs=0.01)
+        assert stats.kstest(s[s > 0], law.cdf).pvalue > 1e-3
+    # Both present, by the Gaussian copula.
+    normal = stats.multivariate_normal(cov=[[1, rho], [rho, 1]])
+    both = 1 - 2 * 0.9 + normal.cdf(np.full(2, stats.norm.ppf(0.9)))
+    assert np.mean((S[:, 0] > 0) & (S[:, 1] > 0)) == pytest.approx(both, abs=0.004)
+    assert A.shape == (8, 3)
+    np.testing.assert_array_equal(odors(10, 3, 8, rho=rho, rng=2)[1], A)
+    logs = np.log(odors(1, 200, 200, rng=0)[1])
+    assert stats.kstest(logs.ravel()[:5000], "norm").pvalue > 1e-3
+
+
 @unhurried
 @given(kind=st.sampled_from([*LAWS]), seed=seeds, n=st.integers(1, 40), n_next=st.integers(1, 40), d=st.integers(1, 5))
 def test_blocks_of_one_generator_continue_each_other(kind, seed, n, n_next, d):
@@ -143,6 +171,9 @@ def test_the_images_are_mixed_by_the_matrix_of_the_data_not_by_the_printed_one()
     assert np.sum(A**2) == pytest.approx(2.34, abs=0.005)
     assert np.sum(printed**2) == pytest.approx(14.65, abs=0.005)
     assert np.linalg.cond(A) < 3
+    # To the digits that the least squares of the authors' data are exact to.
+    rows = [[-0.672782973, 0.508403817, 0.225806594], [-0.012076203, -0.372860189, 0.806204631]]
+    np.testing.assert_allclose(A, [*rows, [-0.454731770, -0.702256635, -0.301557802]], atol=6e-10)
 
 
 def assert_grounded(S):
@@ -192,6 +223,17 @@ def test_a_folder_of_image_files(tmp_path, pictures):
     assert natural_images(tmp_path / "a.image").shape == (140, 1)
     with pytest.raises(FileNotFoundError, match=r"d\.png"):
         natural_images(tmp_path / "d.png")
+
+
+def test_colours_become_luminance_and_transparency_is_ignored(tmp_path):
+    io = pytest.importorskip("skimage.io")
+    rgba = np.random.default_rng(0).integers(0, 256, (8, 9, 4), dtype=np.uint8)
+    luminance = rgba[..., :3] @ [0.2125, 0.7154, 0.0721]
+    for channels, expected in ((4, luminance), (3, luminance), (2, rgba[..., 0])):
+        io.imsave(tmp_path / f"{channels}.png", rgba[..., :channels], check_contrast=False)
+        S = natural_images(tmp_path / f"{channels}.png")
+        assert_grounded(S)
+        assert affine(S, expected.reshape(-1, 1))
 
 
 def test_arrays_on_disk_need_no_scikit_image(tmp_path, pictures, monkeypatch):

@@ -113,6 +113,30 @@ def test_lemmas_of_appendix_a(sources, A, rng, m):
             np.testing.assert_allclose(gradient, 0, atol=1e-9, err_msg=name)
 
 
+def test_errata_of_appendix_a(sources, A):
+    """(18) needs a minus for its first term only, and N'N of (20) and (21) a factor 1/2; otherwise the lemmas do not follow."""
+    X = sources @ A.T
+    Y = sources
+
+    def lagrangian(Y, N, X, sign):
+        dX, dY, dN = ((M - M.mean(axis=0)).T for M in (X, Y, N))
+        return sign * np.sum((dX @ dY.T) ** 2) + np.sum((dN @ dY.T) ** 2) - len(X) * np.sum(dN**2)
+
+    # dN'dN = dX'dX: with N = X.
+    slopes = [gradients(lambda Y, X, s=s: lagrangian(Y, X, X, s), X, Y=Y)["Y"] for s in (-1, 1)]
+    np.testing.assert_allclose(slopes[0], 0, atol=1e-6)
+    assert np.abs(slopes[1]).max() > 1
+
+    W_xy, W_yn = A.T, np.linalg.cholesky(A.T @ A).T
+
+    def inner(Y, N, X, factor):
+        return 2 / len(X) * (np.sum(N * (Y @ W_yn.T)) - np.sum(Y * (X @ W_xy.T)) - factor * np.sum(N**2))
+
+    for factor, stationary in ((0.5, True), (1, False)):
+        found = gradients(lambda Y, N, X, f=factor: inner(Y, N, X, f), X, Y=Y, N=Y @ W_yn.T)
+        assert (max(np.abs(slope).max() for slope in found.values()) < 1e-9) == stationary
+
+
 def test_optimal_weights_of_l2(sources, A):
     """W_xz = Z X' C_xx^+ / T and W_zz = Z Z'/T are stationary at the sources, and give L_2 = (4) less its constant."""
     X = sources @ A.T

@@ -42,7 +42,7 @@ def pictures(tmp_path_factory):
 def run(tmp_path_factory, pictures):
     """`reproduce all --json` once: its folder, and what it printed."""
     output = tmp_path_factory.mktemp("results")
-    options = ["--with-defaults", "--images", pictures, "--output", output, "--json"]
+    options = ["--with-ours", "--images", pictures, "--output", output, "--json"]
     result = reproduce("all", "--runs", 1, *FAST[2:], *options)
     assert result.exit_code == 0, result.output
     return output, json.loads(result.stdout)
@@ -65,7 +65,12 @@ def test_all_leaves_tables_figures_and_a_report(run, tmp_path):
         (r["network"], r["mean"]) for r in rows
     ]
     assert [row["network"] for row in summary["grid"]] == list(NETWORKS)
-    assert {row["agrees"] for row in summary["claims"]} <= {"yes", "no", "partly"}
+    means = {(row["setting"], row["network"]): row["mean"] for row in summary["errors"]}
+    verdicts = {row["where"]: row["agrees"] for row in summary["claims"]}
+    for where, setting in (("Figure 4, d = 3", "d3"), ("Figure 4, d = 10", "d10"), ("Figure 5", "images")):
+        wrong = sum(means[setting, a] <= means[setting, b] for a in NETWORKS[:2] for b in NETWORKS[2:])
+        assert verdicts[where] == {0: "yes", 4: "no"}.get(wrong, "partly")
+    assert sum(where.startswith("Table 1, d = 3") for where in verdicts) == 4
     assert len(check_page(folder / "report.html", tmp_path)) == 2
 
 
@@ -103,7 +108,7 @@ def test_second_call_runs_nothing_and_a_damaged_run_is_run_again(tmp_path):
     def ran():
         return json.loads(reproduce("figure4", *FAST, "--output", tmp_path, "--json").stdout)["ran"]
 
-    assert ran() == 20
+    assert ran() == 16
     runs, table = journals(tmp_path), (tmp_path / "figure4.csv").read_bytes()
     assert ran() == 0
     assert runs == journals(tmp_path)

@@ -15,7 +15,7 @@ FIGURES = ("figure1", "figure4", "figure5", "table1")
 def reproduce(app):
     """Run the paper's experiments, copy the figures and write the statements as text."""
     results = Path(app.srcdir) / "_build" / "paper"
-    command = [sys.executable, "-m", "bionica", "reproduce", "all", "--with-defaults", "--json", "-o", str(results)]
+    command = [sys.executable, "-m", "bionica", "reproduce", "all", "--with-ours", "--json", "-o", str(results)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"bionica reproduce ended with {done.returncode}: {done.stderr[-2000:]}")

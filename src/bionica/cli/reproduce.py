@@ -21,7 +21,8 @@ def reproduce(
     jobs: Annotated[int, typer.Option(min=0, help="Processes; 0: one for each core.")] = 0,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the results.")] = Path("results"),
     seed: Annotated[int, typer.Option(min=0, help="Seed of the first run; run i has seed + i.")] = 0,
-    with_defaults: Annotated[bool, typer.Option("--with-defaults", help="Add untuned networks, BatchNICA.")] = False,
+    with_ours: Annotated[bool, typer.Option("--with-ours", help="Add what is not in the paper, untuned.")] = False,
+    as_authors: Annotated[bool, typer.Option("--as-authors", help="Networks as in the authors' code (NumPy).")] = False,
     images: Annotated[Path | None, typer.Option(help="Three images: a folder or sources.npy, not CC0 ones.")] = None,
     full: Annotated[bool, typer.Option("--full", help="table1: d = 10, images; convergence: other sources.")] = False,
     samples: Annotated[int, typer.Option(min=10, help="Samples of a run on synthetic sources.")] = 100_000,
@@ -30,13 +31,14 @@ def reproduce(
 ) -> None:
     """Run the paper's experiments, draw its figures and compare the results with its statements.
 
-    Figures 4 and 5 also have StreamingNICA, which needs no tuning. `convergence` maps which mixing matrices the networks separate.
-    With --full, table1 also has d = 10 and the images, and convergence other sources and ten times the samples (15 minutes each).
+    `convergence` maps which mixing matrices the networks separate. With --full, table1 also has d = 10 and the images, and
+    convergence other sources and ten times the samples (15 minutes each). --as-authors has the running means, flips and repairs of
+    the authors' code, where it differs from the paper, and draws geometric means as their plots do (figure4: 5 minutes).
 
     Finished runs are kept under OUTPUT/runs: a second call continues where the first one stopped. A file of OUTPUT that this
     command has not written, or that was edited since, is not replaced.
 
-    Examples: `bionica reproduce`, `bionica reproduce figure4 --with-defaults`, `bionica reproduce figure5 --images photos/`
+    Examples: `bionica reproduce`, `bionica reproduce figure4 --with-ours`, `bionica reproduce figure5 --images photos/`
     """
     started = time.perf_counter()
     console = Console(json=json)
@@ -53,7 +55,7 @@ def reproduce(
             names = tuple(paper.MAPS)[: 4 if full else 2]
         runs = runs or (paper.MATRICES if target == "convergence" else 10)
         path = None if images is None else str(images.resolve())
-        config = paper.Reproduction(names, runs, seed, samples, with_defaults=with_defaults, full=full, images=path)
+        config = paper.Reproduction(names, runs, seed, samples, with_ours, as_authors, full, path)
         plans = paper.plans_of(config)
         if "images" in {setting for _, setting in plans}:
             check_images(path)  # before the first run

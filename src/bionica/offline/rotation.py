@@ -24,7 +24,9 @@ from .whitening import ChunkedRows, fold, row_blocks, row_sample
 Array = npt.NDArray[Any]
 
 _GROWTH = 6  # of the subset, from one descent to the next: speed only
-_LARGEST_SUBSET = 1 << 21  # numbers: the subset of a Dask array is brought into memory. 2^19 to 2^24: as many descents on all rows
+_LARGEST_SUBSET = (
+    1 << 21
+)  # numbers: the subset of a Dask array is brought into memory. 2^19 to 2^24: as many descents on all rows
 _TOL = 0.03  # times n_samples ** -0.5, about the statistical error of the best rotation
 _START_TOL = 1e-4  # of the descents on subsets
 _AGREE = 1.05  # two starts within 5 % of each other are equally good

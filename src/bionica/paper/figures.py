@@ -31,6 +31,7 @@ LOOKS = {
     "TwoCompartmentNICA": ("Algorithm 2 (2-compartmental)", "#D55E00", "-"),
     "TwoLayerNSM": ("2-layer NSM", "#009E73", "-"),
     "NonnegativePCA": ("Nonnegative PCA", "#CC79A7", "-"),
+    "LocalNICA": ("LocalNICA (ours, local, no tuning)", "#56B4E9", "-"),
     "StreamingNICA": ("StreamingNICA (ours, no tuning)", "#000000", "-"),
     "InterneuronNICA untuned": ("Algorithm 1, untuned defaults", "#0072B2", "--"),
     "TwoCompartmentNICA untuned": ("Algorithm 2, untuned defaults", "#D55E00", "--"),
@@ -66,27 +67,30 @@ def error_figure(config: Reproduction, rows: Sequence[Row]) -> Any:
     figure = _figure(5.6 * n_columns, 4.8 * n_rows)
     axes = figure.subplots(n_rows, n_columns, squeeze=False).flat
     for axis, setting in zip(axes, settings, strict=True):
-        _draw_errors(axis, [row for row in rows if row["setting"] == setting])
+        _draw_errors(axis, [row for row in rows if row["setting"] == setting], config.as_authors)
         axis.set_title(SETTINGS[setting], fontsize=11)
     _legend(figure, axes[0], 3)
     return figure
 
 
-def _draw_errors(axis: Any, rows: Sequence[Row]) -> None:
+def _draw_errors(axis: Any, rows: Sequence[Row], geometric: bool) -> None:
+    """Draw the paper's summary of the runs, or that of the authors' code."""
+    mean, low, high = ("geometric_mean", "geometric_low", "geometric_high") if geometric else ("mean", "low", "high")
     end = max((row["t"] for row in rows), default=1)
     for network in dict.fromkeys(row["network"] for row in rows):
         mine = [row for row in rows if row["network"] == network]
         label, color, line = LOOKS[network]
-        t, mean, low, high = ([row[name] for row in mine] for name in ("t", "mean", "low", "high"))
+        t, middle, lower, upper = ([row[name] for row in mine] for name in ("t", mean, low, high))
         if len(mine) == 1:  # an offline method: one error for all times
-            axis.plot([1, end], 2 * mean, line, color=color, label=label, linewidth=1.2, zorder=1)
+            axis.plot([1, end], 2 * middle, line, color=color, label=label, linewidth=1.2, zorder=1)
         else:
-            axis.fill_between(t, low, high, color=color, alpha=0.18, linewidth=0)
-            axis.plot(t, mean, line, color=color, label=label, linewidth=1.7, zorder=2)
-    axis.set(xscale="log", yscale="log", xlim=(1, end), xlabel="samples, t", ylabel="error(t), mean and 90 % interval")
+            axis.fill_between(t, lower, upper, color=color, alpha=0.18, linewidth=0)
+            axis.plot(t, middle, line, color=color, label=label, linewidth=1.7, zorder=2)
+    summary = "geometric mean and one standard deviation of the logarithm" if geometric else "mean and 90 % interval"
+    axis.set(xscale="log", yscale="log", xlim=(1, end), xlabel="samples, t", ylabel=f"error(t), {summary}")
     axis.grid(alpha=0.25, which="major", linewidth=0.6)
     axis.spines[["top", "right"]].set_visible(False)
-    tops = [row["high"] for row in rows if LOOKS[row["network"]][2] == "-"]
+    tops = [row[high] for row in rows if LOOKS[row["network"]][2] == "-"]
     if tops:  # solid lines fill the frame; curves far above them may leave it
         axis.set_ylim(top=min(axis.get_ylim()[1], 2 * max(tops)))
 
@@ -147,7 +151,7 @@ def images_figure(config: Reproduction, rows: Sequence[Row]) -> Any:
         plot.images(images, (side, side), axes=axes)
         axes[0].set_ylabel(title, fontsize=10)
     axis = right.subplots()
-    _draw_errors(axis, rows)
+    _draw_errors(axis, rows, config.as_authors)
     _legend(right, axis, 2)
     return figure
 

@@ -81,16 +81,19 @@ MAPS: dict[str, dict[str, MapRow]] = {
 class Reproduction:
     """Which experiments to run, and at which size; the defaults are the paper's.
 
-    Run i has the seed ``seed + i`` for its data and its initial weights. Figures 4 and 5 have StreamingNICA beside the paper's
-    networks. `with_defaults` adds the untuned networks, the offline methods and the correlation floor. `full` adds d = 10 and the
-    images to the grid search. `images` is the path of the user's images; None takes those of scikit-image.
+    Run i has the seed ``seed + i`` for its data and its initial weights. `with_ours` adds to figures 4 and 5 what is not in the
+    paper: LocalNICA, StreamingNICA, Algorithms 1 and 2 with untuned settings, the offline method and the correlation floor.
+    `as_authors` runs the networks of figures 4 and 5 as the authors' code does (`paper.authors`), and draws what their plots draw.
+    `full` adds d = 10 and the images to the grid search. `images` is the path of the user's images; None takes those of
+    scikit-image.
     """
 
     experiments: tuple[str, ...] = EXPERIMENTS
     runs: int = 10
     seed: int = 0
     n_samples: int = 100_000
-    with_defaults: bool = False
+    with_ours: bool = False
+    as_authors: bool = False
     full: bool = False
     images: str | None = None
 
@@ -151,8 +154,11 @@ def _networks(config: Reproduction, experiment: str, setting: str) -> list[dict[
     if experiment == "table1":
         return [network | {"published": setting} for network in tomllib.loads(paper_grid())["network"]]
     networks: list[dict[str, Any]] = [{"name": name, "published": setting} for name in NETWORKS]
-    networks.append({"name": "StreamingNICA"})
-    if config.with_defaults:
+    if config.as_authors:
+        name = "bionica.paper.authors:AuthorsRun"
+        networks = [{"name": name, "label": n, "params": {"network": n, "setting": setting}} for n in NETWORKS]
+    if config.with_ours:
+        networks += [{"name": "LocalNICA"}, {"name": "StreamingNICA"}]
         networks += [{"name": name, "label": f"{name} untuned"} for name in NETWORKS[:2]]
         networks += [{"name": "BatchNICA"}, {"name": f"{__name__}:CorrelationFloor", "label": "correlation floor"}]
     return networks

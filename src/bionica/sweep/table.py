@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 Row = dict[str, Any]
+_GEOMETRIC = ("geometric_mean", "geometric_low", "geometric_high")
 
 #: Scores of the final network on samples that were held out.
 HELD_OUT = ("sinr", "amari", "held_out_error")
@@ -59,6 +60,7 @@ class Table(list[Row]):
     def final_errors(self) -> list[Row]:
         """The error at the end of every setting, over the seeds that did not fail: mean, 90 % interval, median and range.
 
+        `geometric_mean`, `_low` and `_high` are as in `curves`.
         `sinr` is the median of the final networks on samples that were held out, or None.
         `error` is the mean, or infinite if a seed failed. The best setting of each network is its first.
         """
@@ -66,10 +68,13 @@ class Table(list[Row]):
         last = {(row["case"], row["data"], row["network"]): row for row in self}  # times ascend
         for head, rows in self._groups(last.values()):
             errors = np.array([row["error"] for row in rows if row["error"] is not None])
-            summary: Row = dict.fromkeys(("mean", "low", "high", "median", "least", "largest", "last_tenth"))
+            summary: Row = dict.fromkeys(
+                ("mean", "low", "high", *_GEOMETRIC, "median", "least", "largest", "last_tenth")
+            )
             if len(errors):
                 tail = np.mean([row["last_tenth"] for row in rows if row["error"] is not None])
-                numbers = (errors.mean(), *interval(errors), np.median(errors), errors.min(), errors.max(), tail)
+                means = (errors.mean(), *interval(errors), *geometric(errors))
+                numbers = (*means, np.median(errors), errors.min(), errors.max(), tail)
                 summary = dict(zip(summary, map(float, numbers), strict=True))
             scores = [row["sinr"] for row in rows if row.get("sinr") is not None]
             summary["sinr"] = float(np.median(scores)) if scores else None
@@ -81,14 +86,19 @@ class Table(list[Row]):
         return sorted(finals, key=lambda row: (order.index((row["data"], row["network"])), row["error"]))
 
     def curves(self) -> list[Row]:
-        """The error of every setting at every time, over the seeds that did not fail: mean and 90 % interval."""
+        """The error of every setting at every time, over the seeds that did not fail, in two summaries.
+
+        `mean`, `low` and `high`: mean and 90 % interval, as the paper's text says. `geometric_mean`, `_low` and `_high`: geometric
+        mean and one standard deviation of the logarithm, as the authors' code draws.
+        """
         curves = []
         for head, rows in self._groups(row for row in self if row["error"] is not None):
             times = list(dict.fromkeys(row["t"] for row in rows))
             errors = np.array([row["error"] for row in rows]).reshape(-1, len(times))
-            numbers = np.array([errors.mean(axis=0), *interval(errors)]).T.tolist()
-            for t, (mean, low, high) in zip(times, numbers, strict=True):
-                curves.append({**head, "t": t, "mean": mean, "low": low, "high": high, "runs": len(errors)})
+            numbers = np.array([errors.mean(axis=0), *interval(errors), *geometric(errors)]).T.tolist()
+            for t, values in zip(times, numbers, strict=True):
+                summaries = dict(zip(("mean", "low", "high", *_GEOMETRIC), values, strict=True))
+                curves.append({**head, "t": t, **summaries, "runs": len(errors)})
         return curves
 
     def _groups(self, rows: Iterable[Row]) -> Iterable[tuple[Row, list[Row]]]:
@@ -105,3 +115,14 @@ def interval(errors: np.ndarray) -> np.ndarray:
     n = len(errors)
     counts = np.random.default_rng(0).multinomial(n, np.full(n, 1 / n), size=2000)
     return np.asarray(np.quantile(counts @ errors / n, (0.05, 0.95), axis=0))
+
+
+def geometric(errors: np.ndarray) -> np.ndarray:
+    """Geometric mean over the first axis, and one standard deviation of the logarithm to either side.
+
+    1e-5 is added to the errors, as in the authors' code: the first errors of a run may be 0.
+    """
+    logs = np.log(errors + 1e-5)
+    return np.asarray(
+        np.exp([logs.mean(axis=0), logs.mean(axis=0) - logs.std(axis=0), logs.mean(axis=0) + logs.std(axis=0)])
+    )

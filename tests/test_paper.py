@@ -1,0 +1,251 @@
+"""`bionica.paper` without its runs: plans, verdicts, summaries, the authors' run; and the table of the page of the paper."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.optimize import nnls
+
+import bionica
+from bionica import datasets, metrics, reference
+from bionica.paper import Reproduction, claims_of, plans_of, results
+from bionica.paper.authors import AuthorsRun
+from bionica.paper.plans import NETWORKS, CorrelationFloor, UnitVariance
+from bionica.sweep.table import Table, geometric
+
+ROOT = Path(__file__).parents[1]
+
+
+def cases(experiment, setting, **options):
+    """The cases of one plan."""
+    return list(plans_of(Reproduction((experiment,), **options))[experiment, setting].cases())
+
+
+# ------------------------------------------------------------------------------------------------------------- plans
+
+
+@pytest.mark.parametrize(("experiment", "setting", "d"), [("figure4", "d3", 3), ("figure4", "d10", 10)])
+def test_figure_4_is_ten_runs_of_the_four_networks_on_the_printed_matrices(experiment, setting, d):
+    runs = cases(experiment, setting, seed=7)
+    assert {case.seed for case in runs} == {*range(7, 17)}
+    assert len(runs) == 40
+    assert {case.network.name for case in runs} == {*NETWORKS}  # nothing of ours
+    for case in runs[::10]:
+        printed = getattr(bionica, case.network.name).as_published(setting, random_state=case.seed)
+        assert case.estimator().get_params() == printed.get_params()
+    S, X = runs[0].data.load(7, "float64")[:2]
+    np.testing.assert_array_equal(S, datasets.sparse_uniform(100_000, d, rng=7))
+    np.testing.assert_allclose(X, S @ datasets.paper_mixing(setting).T, atol=1e-12)
+    assert len(runs[0].times) > 50
+    assert runs[0].times[-1] == 100_000
+
+
+def test_figure_5_presents_the_images_five_times_in_random_orders(tmp_path):
+    images = np.random.default_rng(0).exponential(size=(3, 100))
+    np.save(tmp_path / "sources.npy", images)
+    runs = cases("figure5", "images", images=str(tmp_path / "sources.npy"))
+    assert {case.network.name for case in runs} == {*NETWORKS}
+    data = runs[0].data
+    S, X = data.load(0, "float64")[:2]
+    assert S.shape == (500, 3)
+    np.testing.assert_allclose(X, S @ datasets.paper_mixing("images").T, atol=1e-12)
+    orders = data.order(0).reshape(5, 100)
+    assert all(np.array_equal(np.sort(order), np.arange(100)) for order in orders)
+    assert len({tuple(order) for order in orders}) == 5
+
+
+def test_the_grid_is_that_of_appendix_c():
+    runs = cases("table1", "d3")
+    assert {case.seed for case in runs} == {*range(5)}
+    for name in NETWORKS:
+        grid = [dict(case.params) for case in runs if case.network.name == name and case.seed == 0]
+        values = {key: {point[key] for point in grid} for key in grid[0]}
+        assert values["eta0"] == {1e-1, 1e-2, 1e-3, 1e-4, 1e-5}
+        assert values["decay"] == {1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7}
+        taus = {0.01, 0.03, 0.05, 0.08, 0.1, 0.3, 0.5, 0.8, 1.0, 3.0}
+        assert values.get("tau") == (taus if name == "TwoCompartmentNICA" else None)
+        assert len(grid) == np.prod([len(choices) for choices in values.values()])
+    assert {setting for _, setting in plans_of(Reproduction(("table1",), full=True))} == {"d3", "d10", "images"}
+
+
+def test_ours_are_drawn_only_if_asked_for():
+    ours = {case.network.label for case in cases("figure4", "d3", with_ours=True)} - {*NETWORKS}
+    untuned = {"InterneuronNICA untuned", "TwoCompartmentNICA untuned"}
+    assert ours == {"LocalNICA", "StreamingNICA", "BatchNICA", "correlation floor", *untuned}
+    plain = next(c for c in cases("figure4", "d3", with_ours=True) if c.network.label == "TwoCompartmentNICA untuned")
+    assert plain.estimator().eta0 is None
+
+
+def test_figure_1_mixes_the_sources_out_of_the_orthant():
+    (case,) = cases("figure1", "d2")
+    S, X = case.data.load(case.seed, "float64")[:2]
+    assert S.shape == (20_000, 2)
+    assert S.min() == 0
+    assert np.mean(X.min(axis=1) < 0) > 0.2
+
+
+# ---------------------------------------------------------------------------------------------------------- verdicts
+
+
+def finals_of(errors, setting="d3", n_samples=100_000, last_tenth=None):
+    """Final rows of the four networks, and the rows of one run, with these errors."""
+    rows = []
+    for network, error in zip(NETWORKS, errors, strict=True):
+        tail = error if last_tenth is None else last_tenth[network]
+        row = {"setting": setting, "network": network, "n_samples": n_samples, "mean": error, "last_tenth": tail}
+        rows.append({**row, "least": error, "largest": error, "seed": 0, "error": error})
+    return rows
+
+
+def claims(*arguments, **options):
+    """Verdicts by the place in the paper."""
+    rows = finals_of(*arguments, **options)
+    return {claim["where"]: claim for claim in claims_of(rows, rows, [])}
+
+
+def test_the_size_of_the_error_is_compared_with_that_of_the_authors_code():
+    ranges = results.AUTHORS_CODE["d10"].values()
+    where = "Figure 4, d = 10: size of the error"
+    for errors, verdict in (
+        ([low for low, _ in ranges], "yes"),
+        ([high for _, high in ranges], "yes"),
+        ([0.99 * low for low, _ in ranges], "no"),
+        ([1.01 * high for _, high in ranges], "no"),
+        ([low * (0.9 if i == 2 else 1) for i, (low, _) in enumerate(ranges)], "partly"),
+    ):
+        assert claims(errors, "d10")[where]["agrees"] == verdict
+    assert where not in claims([0.1] * 4, "d10", n_samples=1000)  # other lengths have other errors
+
+
+@pytest.mark.parametrize(
+    ("tails", "verdict", "good"),
+    [((0.099, 0.05), "yes", (1, 1)), ((0.101, 0.05), "partly", (0, 1)), ((0.1, 0.2), "no", (0, 0))],
+)
+def test_images_are_recovered_below_a_tenth_of_their_variance(tails, verdict, good):
+    last_tenth = dict(zip(NETWORKS, (*tails, 9.0, 9.0), strict=True))
+    claim = claims([0.2] * 4, "images", last_tenth=last_tenth)["Figure 5, left"]
+    assert claim["agrees"] == verdict
+    assert tuple(map(int, re.findall(r"in (\d) of 1 runs", claim["ours"]))) == good
+
+
+@pytest.mark.parametrize(
+    ("ratio", "verdict"), [(1.0, "yes"), (1.04, "yes"), (1.06, "partly"), (1.99, "partly"), (2.0, "no")]
+)
+def test_a_setting_is_as_good_as_the_best_within_5_percent(ratio, verdict):
+    row = {"setting": "d3", "network": "TwoLayerNSM", "settings": 30, "best": "0.1, 1e-07", "error": 0.01, "failed": 2}
+    row |= {"runs": 5, "paper": "0.1, 1e-07", "paper_error": 0.01 * ratio, "paper_rank": 3}
+    (claim,) = claims_of([], [], [row])
+    assert claim["agrees"] == verdict
+    assert claim["where"] == "Table 1, d = 3, 2-layer NSM"
+
+
+def test_best_settings_and_the_rank_of_the_papers():
+    rows = []
+    for eta0, error in ((0.1, 0.3), (0.01, 0.2), (0.001, 0.1), (1e-4, None)):
+        row = {"case": str(eta0), "data": "d3", "network": "InterneuronNICA", "seed": 0, "t": 9, "error": error}
+        rows.append({**row, "eta0": eta0, "decay": 0.001, "tau": None, "last_tenth": error, "seconds": 1.0})
+    means = results.grid_means({("table1", "d3"): Table(rows, ["eta0", "decay", "tau"])})
+    assert [row["eta0"] for row in means if row["paper"]] == [0.01]
+    (best,) = results.best_settings(means)
+    assert (best["best"], best["error"]) == ("0.001, 0.001", 0.1)
+    assert (best["paper"], best["paper_error"], best["paper_rank"]) == ("0.01, 0.001", 0.2, 2)
+    assert (best["settings"], best["failed"], best["runs"]) == (4, 1, 1)
+
+
+# --------------------------------------------------------------------------------------------------------- summaries
+
+
+def test_geometric_mean_and_one_standard_deviation_of_the_logarithm():
+    errors = np.array([[0.1, 1e-2], [0.4, 1e-2]]) - 1e-5
+    mean, low, high = geometric(errors)
+    np.testing.assert_allclose(mean, [0.2, 0.01])
+    np.testing.assert_allclose(low, [0.1, 0.01])
+    np.testing.assert_allclose(high, [0.4, 0.01])
+    assert np.isfinite(geometric(np.zeros((2, 1)))).all()
+
+
+def test_outputs_are_scaled_by_their_second_half():
+    class Outputs:
+        def partial_fit_transform(self, X):
+            return X
+
+    class Scaled(UnitVariance, Outputs):
+        pass
+
+    X = np.random.default_rng(0).exponential(size=(400, 2)) * np.repeat([[5.0], [3.0]], 200, axis=0)
+    Y = Scaled().partial_fit_transform(X)
+    np.testing.assert_allclose(Y[200:].std(axis=0), 1)
+    np.testing.assert_allclose(Y / X, (Y / X)[0] + np.zeros((400, 2)))
+
+
+def test_the_correlation_floor_is_that_of_the_metric():
+    S = datasets.copula_uniform(2000, 3, 0.5, rng=0)
+    Y = CorrelationFloor().fit_transform(S, S)
+    np.testing.assert_allclose(np.cov(Y.T, bias=True), np.eye(3), atol=1e-10)
+    assert metrics.permutation_error(S, Y) == pytest.approx(metrics.correlation_floor(S))
+
+
+# -------------------------------------------------------------------------------------------------- the authors' run
+
+
+def rest(M, c):
+    """The minimum of z'Mz/2 - c'z over z >= 0."""
+    L = np.linalg.cholesky(M)
+    return nnls(L.T, np.linalg.solve(L, c))[0]
+
+
+def test_algorithm_1_has_the_windows_of_the_authors_code():
+    X, W0 = datasets.mix(datasets.sparse_uniform(250, 3, rng=1), datasets.paper_mixing("d3"))[0], np.eye(3)[::-1]
+    W, P, y_bar, n_bar, Ys = W0.copy(), np.eye(3), np.zeros(3), np.zeros(3), []
+    for t, x in enumerate(X, 1):
+        y = rest(P @ P.T + 1e-10, W @ x)
+        n = P.T @ y
+        weight = max(1 / t, 0.01)
+        y_bar, n_bar = (1 - weight) * y_bar + weight * y, (1 - weight) * n_bar + weight * n
+        eta = 0.01 / (1 + 0.001 * (t - 1))
+        W = (1 - eta) * W + eta * np.outer(y - y_bar, x - X[:t].mean(axis=0))
+        P = (1 - eta) * P + eta * np.outer(y - y_bar, n - n_bar)
+        Ys.append(y)
+    Y = AuthorsRun("InterneuronNICA", "d3", {"W_xy": W0}, flipped=[]).partial_fit_transform(X)
+    np.testing.assert_allclose(Y, Ys, atol=1e-9)
+
+
+def test_algorithm_2_has_the_windows_of_the_authors_code():
+    X = datasets.mix(datasets.sparse_uniform(250, 3, rng=1), datasets.paper_mixing("d3"))[0]
+    W0 = np.diag([1.0, -1.0, 1.0])
+    W, M, c_bar, Ys = W0.copy(), np.eye(3), np.zeros(3), []
+    for t, x in enumerate(X, 1):
+        c = W @ x
+        z = np.maximum(c, 0) if t == 1 else rest(M, c)
+        c_bar = 0.99 * c_bar + 0.01 * c
+        eta = 0.1 / (1 + 0.01 * (t - 1))
+        W = W + 2 * eta * (np.outer(z, x) - np.outer(c - c_bar, x - X[:t].mean(axis=0)))
+        M = M + eta / 0.8 * (np.outer(z, z) - M)
+        if t % 100 == 1:
+            values, vectors = np.linalg.eig(M)
+            M = vectors @ np.diag(values) @ vectors.T
+        Ys.append(z)
+    run = AuthorsRun("TwoCompartmentNICA", "d3", {"W_xz": W0}, flipped=[])
+    np.testing.assert_allclose(run.partial_fit_transform(X), Ys, atol=1e-9)
+
+
+def test_a_silent_neuron_is_flipped_once_after_mixture_101():
+    X, W0 = datasets.sparse_uniform(300, 3, rng=0), np.diag([1.0, -1.0, 1.0])
+    asleep, flipped, given = (
+        AuthorsRun("InterneuronNICA", "d3", {"W_xy": W0}, flips).partial_fit_transform(X) for flips in ([], None, [1])
+    )
+    assert not asleep[:, 1].any()
+    np.testing.assert_array_equal(flipped[:101], asleep[:101])
+    assert flipped[101:110, 1].any()
+    np.testing.assert_array_equal(flipped, given)
+
+
+def test_the_other_two_are_the_reference():
+    X = datasets.mix(datasets.sparse_uniform(200, 3, rng=2), datasets.paper_mixing("d3"))[0]
+    init = {"W_xh": np.eye(3), "W_hy": np.eye(3)}
+    Y = AuthorsRun("TwoLayerNSM", "d3", init, flipped=[]).partial_fit_transform(X[:60])
+    state = reference.two_layer_nsm(3, 3, np.random.default_rng(0)) | {k: np.array(v) for k, v in init.items()}
+    rates = reference.learning_rate(np.arange(60), 0.1, 1e-7)
+    np.testing.assert_allclose(Y, reference.run(reference.two_layer_nsm_step, state, X[:60], rates), atol=1e-12)
+    assert np.linalg.det(state["W_yy"]) > 1e-4
