@@ -35,7 +35,6 @@ LOOKS = {
     "StreamingNICA": ("StreamingNICA (ours, no tuning)", "#000000", "-"),
     "InterneuronNICA untuned": ("Algorithm 1, untuned defaults", "#0072B2", "--"),
     "TwoCompartmentNICA untuned": ("Algorithm 2, untuned defaults", "#D55E00", "--"),
-    "LocalNICA": ("LocalNICA (ours, no tuning)", "#E69F00", "--"),
     "ConeNetwork": ("ConeNetwork", "#009E73", "-"),
     "MinimumVolumeCone": ("MinimumVolumeCone (stream)", "#CC79A7", "-"),
     "BatchNICA": ("BatchNICA (offline)", "#000000", "-."),
