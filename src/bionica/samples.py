@@ -12,7 +12,6 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from datetime import date, timedelta
-from functools import reduce
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,7 +23,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array, validate_data
 
 from .errors import DivergenceError
-from .offline.whitening import ChunkedRows, linear_map, row_sample
+from .offline.whitening import NumberedRows, joined, linear_map, row_sample
 
 Array = NDArray[Any]
 Sample = ArrayLike | Mapping[str, float]
@@ -239,7 +238,7 @@ def _finite(block: Array, name: str, block_info: Any = None) -> Array:
     return block
 
 
-class DaskRows(ChunkedRows):
+class DaskRows(NumberedRows):
     """The rows of a Dask array; `name` is the estimator that errors name.
 
     Iterating gives the blocks one after the other and holds one in memory; slices and index arrays give rows, all as NumPy
@@ -284,14 +283,16 @@ class DaskRows(ChunkedRows):
             "n_components=a number, which read it block by block"
         )
 
-    def fold(self, of_block: Callable[..., T], join: Callable[[T, T], T], *arguments: Any) -> T:
-        """Return ``of_block(block, *arguments)`` for every block, joined in order as the blocks are done."""
+    def fold_numbered(self, of_block: Callable[..., T], join: Callable[[T, T], T], *arguments: Any) -> T:
+        """Blocks are mapped and joined by the workers; the client gets the result."""
         from dask import delayed
 
         call = delayed(of_block, pure=False)
         given = [delayed(a, pure=False, traverse=False) for a in arguments]  # sent once to each worker
-        parts = (call(block, *given) for block in self._finite.to_delayed().ravel())
-        total: T = self._computed(reduce(delayed(join, pure=False), parts))
+        lengths = self.array.chunks[0]
+        blocks = zip(self._finite.to_delayed().ravel(), np.cumsum([0, *lengths[:-1]]).tolist(), lengths, strict=True)
+        parts = (call(block, first, *given) for block, first, n in blocks if n)
+        total: T = self._computed(joined(parts, delayed(join, pure=False)))
         return total
 
 

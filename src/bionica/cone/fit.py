@@ -354,9 +354,15 @@ def between_ends(data: Data, cone: Cone) -> Cone:
 
 
 def fit_data(
-    data: Data, at: Coordinates, channels: Channels, rng: np.random.RandomState, *, curve: bool = False
+    data: Data,
+    at: Coordinates,
+    channels: Channels,
+    rng: np.random.RandomState,
+    *,
+    curve: bool = False,
+    start: Fit | None = None,
 ) -> Fit:
-    """The cone of data in these coordinates. `curve`: samples follow a smooth curve."""
+    """The cone of data in these coordinates. `curve`: samples follow a smooth curve. `start`: the fit to a sample of them."""
     d, ambiguity = len(at.matrix), 0.0
     # Without a mean no cone holds the samples: the rotation is arbitrary.
     has_mean = bool(data.mean @ data.mean > 1e-12 * float(data.weights @ np.sum(data.U**2, axis=1)))
@@ -366,7 +372,14 @@ def fit_data(
     else:
         if len(data.B) and not feasible(successive_projection(data), data):
             data = data._replace(B=data.B[:0])  # most samples are negative, and so are all spectra that could be meant
-        cone, ambiguity = fit_cone(data, at.variance if at.known else None, rng)
+        if start is None:
+            cone, ambiguity = fit_cone(data, at.variance if at.known else None, rng)
+        elif start.cone.noise.any():
+            cone, ambiguity = start.cone, start.ambiguity
+            wall = cone.wall._replace(variance=np.full(d, at.variance)) if at.known else cone.wall
+            cone = settle_walls(data, cone._replace(wall=wall), known=at.known)
+        else:
+            cone, ambiguity = without_noise(data, start.cone), start.ambiguity
         if channels.estimate and at.variance and (len(data.B) or at.doubtful):
             # Real data differ from the model by more than noise, and only part of it is seen in the directions left out. The tails
             # of the outputs, eq. (6), show all of it. Without a wall on the spectra the cone would shrink.

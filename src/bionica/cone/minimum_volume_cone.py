@@ -16,16 +16,18 @@ from ..kernels.learner import Buffered
 from ..kernels.loop import Diverged
 from ..kernels.rule import finite, shapes
 from ..model_file import Record
-from ..offline.whitening import rank_of
+from ..offline.whitening import ArrayRows, NumberedRows, rank_of
 from ..samples import DaskRows, cell, collected, finite_map, given_matrix
 from ..trust.count import Count
 from ..trust.outliers import are_inliers
 from .count import count_sources
 from .fit import Settings
-from .stream import BLOCK, State, begin, first_block, learn, readout, solve
+from .sketch import Samples, capacity, sample_rows
+from .stream import BLOCK, State, begin, begin_on_all, first_block, learn, readout, solve
 
 Array = npt.NDArray[Any]
 
+_COUNTED = 12  # sources, if their number is not known before they are counted
 #: The arrays of the state of a stream: q channels, m stored samples, s directions of a subspace.
 _STREAM = shapes(
     q="channels.noise raw.mean weighted.mean fit.coordinates.channel_noise",
@@ -118,11 +120,14 @@ class MinimumVolumeCone(OnlineEstimator):
     A result that is probably wrong is reported by a ConvergenceWarning. If mixtures may be negative and the noise of an output
     exceeds its mean, the facets cannot be seen, and the outputs are those of nonnegative ICA.
 
+    `fit` of many samples solves the cone on a random sample of them: 3000 for each source (20,000, if these are more; fewer of many
+    mixtures, 32 MB), or all of twice as many. Then all samples decide: their moments, those near the facets (at most 16 MB of
+    them), and without noise every sample outside of the cone. X is read block by block, three times with noise and a few times more
+    without; of a Dask array only these samples and sums reach the client.
+
     A stream (`partial_fit`, `learn_one`) starts after max(2000, 200 n_components) samples. It holds the moments of the mixtures
-    and at most 3000 samples for each source (20,000, if these are more). The cone is solved again each time the number of
-    samples has grown by half, every quarter of the horizon, and after a block with a sample outside of a cone without noise; in
-    between, only the scale of `components_` changes. `fit` of a Dask array is one pass of such a stream, and one more solution at
-    the end: X is never gathered.
+    and as many samples as `fit`. The cone is solved again each time the number of samples has grown by half, every quarter of the
+    horizon, and after a block with a sample outside of a cone without noise; in between, only the scale of `components_` changes.
 
     With more than 1000 mixtures, X is first projected on its 2 n_components + 10 leading directions, in a stream on those of its
     first samples.
@@ -182,18 +187,22 @@ class MinimumVolumeCone(OnlineEstimator):
 
     def _fit(self, X: Any) -> None:
         rows = samples.rows(self, X, reset=True, min_samples=2)
-        learner = self._learner = self._learner_for(rows.shape[1], rows.dtype)
-        sample: list[Array] = []
-        for block in collected(rows, sample, self.horizon):
-            if isinstance(rows, DaskRows) or self.horizon is not None:
+        n, k = rows.shape
+        learner = self._learner = self._learner_for(k, rows.dtype)
+        if self.horizon is not None:
+            found: list[Array] = []
+            for block in collected(rows, found, self.horizon):
                 self._advance(block)
-            else:
-                learner.learner = learner.start(block)
-        started = learner.learner is not None and len(learner.waiting)
-        learner.flush()
-        if started or isinstance(rows, DaskRows) or self.horizon is not None:
+            learner.flush()
             learner.learner.solve()
-        self._warn_about_fit(np.concatenate(sample), len(rows))
+            self._warn_about_fit(np.concatenate(found), n)
+            return
+        numbered = rows if isinstance(rows, DaskRows) else ArrayRows(rows)
+        d = self.n_components if isinstance(self.n_components, Integral) else min(k, _COUNTED)
+        sample, rate = sample_rows(numbered, capacity(int(d), k))
+        rest = (numbered, sample, rate) if len(sample.z) < n else None
+        learner.learner = learner.start(sample.z, rest)
+        self._warn_about_fit(sample.z, n)
 
     def _learner_for(self, k: int, dtype: Any, X: Any = None, state: Any = None) -> Buffered:
         known, shape = np.empty((k, 0)), f"(n_features={k}, n_known)"
@@ -300,8 +309,14 @@ class _ConeLearner:
         self._adopt(state)
 
     @classmethod
-    def begin(cls, config: _Config, dtype: np.dtype[Any], X: Array) -> "_ConeLearner":
-        """The learner that has learned from a first block, or from all data."""
+    def begin(
+        cls,
+        config: _Config,
+        dtype: np.dtype[Any],
+        X: Array,
+        rest: tuple[NumberedRows, Samples, float] | None = None,
+    ) -> "_ConeLearner":
+        """The learner that has learned from a first block, or from all data; X are a sample of the `rest`, if it is given."""
         known, d, count = config.settings.known.shape[1], config.n_components, None
         if config.noise == "poisson" and X.min() < 0:
             i, j = map(int, np.argwhere(X < 0)[0])
@@ -327,7 +342,10 @@ class _ConeLearner:
                 raise ValueError(
                     f"known_mixing has {known} spectra, more than n_components={d}: give n_components a larger number"
                 )
-            state = begin(sound, d, config.noise, config.settings, config.seed)._replace(n=len(X))
+            if rest is None:
+                state = begin(sound, d, config.noise, config.settings, config.seed)._replace(n=len(X))
+            else:
+                state = begin_on_all(*rest, d, config.noise, config.settings, config.seed)
         return cls(_checked(state, X, 0), config, dtype, count)
 
     n_outputs = property(lambda self: len(self.state.fit.components))

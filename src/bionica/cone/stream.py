@@ -1,51 +1,51 @@
-"""The minimum-volume cone of a stream: one pass, bounded memory, the same result for any chunking.
+"""The minimum-volume cone of a stream: one pass, bounded memory, the same result for any chunking; and of all rows at once.
 
 Samples are taken in blocks of 1000, counted from the first sample. A block costs the running moments <z>, <z z'> and a product. A
-random sample of all is stored: each sample has a mark, a hash of its number that is uniform on (0, 1), and those with the smallest
-marks are stored. The cone is solved on them as in `fit`, each time the number of samples has grown by half. Without noise, the
-samples that lie farthest out along many directions are stored too (`extremes`), because the smallest cone around all samples
-touches a few of them only, and the cone is solved after each block that has a sample outside of it.
+random sample of all is stored (`sketch`). The cone is solved on it as in `fit`, each time the number of samples has grown by half.
+Without noise, the samples that lie farthest out along many directions are stored too (`extremes`), because the smallest cone around
+all samples touches a few of them only, and the cone is solved after each block that has a sample outside of it.
 
 With a horizon h, the weight of a sample decays as exp(-age / h), samples older than 2 h are forgotten, and the cone is solved every
 quarter of the horizon.
 """
 
-from functools import lru_cache
+import operator
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment, nnls
 
-from ..offline.whitening import Moments, merge_moments, moments
-from ..trust.halves import follows_curve, is_nonnegative
-from ..trust.outliers import are_inliers
-from .fit import (
-    Fit,
-    Settings,
-    data_of,
-    distance_outside,
-    fit_data,
-    largest_distance,
+from ..offline.whitening import Moments, NumberedRows, merge_moments, moments
+from ..trust.halves import follows_curve, is_nonnegative, noise_explains
+from ..trust.outliers import are_inliers, limit_of, metric
+from .fit import Fit, Settings, data_of, distance_outside, fit_data, largest_distance
+from .noise import EDGES, LEAST_SHARE, Channels, coordinates, find_channels
+from .objective import Data, Wall
+from .sketch import (
+    Gate,
+    Samples,
+    Totals,
+    back_projection,
+    capacity,
+    extremes,
+    farthest,
+    marks,
+    merge_totals,
+    near_facets,
+    outside,
+    smallest,
+    totals,
+    union,
 )
-from .noise import LEAST_SHARE, Channels, coordinates, find_channels
-from .objective import Wall
 
 Array = npt.NDArray[Any]
 
 BLOCK = 1000
-_PER_SOURCE, _LEAST = 3000, 20_000  # samples that are stored
-_MOST_BYTES, _FEWEST = 2**26, 2000  # of many channels
 _MEMORY = 2.0  # horizons
-_DIRECTIONS, _TILTS = 1000, (0.01, 10.0)
-
-
-class Samples(NamedTuple):
-    """Stored channels z (m, q), their numbers (m,), and whether they are among the `extremes` (m,)."""
-
-    z: Array
-    number: Array
-    extreme: Array
+_NEAR_BYTES = 2**24  # of the samples near facets
+_MOST_PASSES = 10  # for samples outside of a cone without noise
 
 
 class State(NamedTuple):
@@ -80,8 +80,8 @@ def begin(X: Array, d: int, noise: Any, settings: Settings, seed: int) -> State:
     of the noise, which is found three times. (`trust.outliers` knows no cone and finds at most 0.5 %: more must be declared.)
     Outputs are in the order of their share of the data, those of known spectra first.
     """
-    channels, rng = find_channels(X, d, noise), np.random.RandomState(seed)
-    Z, known = channels.rows(X), channels.rows(settings.known.T, weighted=False).T
+    channels = find_channels(X, d, noise)
+    Z, number = channels.rows(X), np.arange(len(X), dtype=np.float64)
     used, limit, rounds = np.ones(len(X), dtype=bool), np.inf, 1
     if settings.outliers:
         rounds, typical = 4, np.median(np.abs(Z), axis=0)
@@ -90,26 +90,95 @@ def begin(X: Array, d: int, noise: Any, settings: Settings, seed: int) -> State:
         if settings.outliers:
             used = distance <= largest_distance(distance, settings.outliers)
         x, z = (X, Z) if used.all() else (X[used], Z[used])
-        weighted = moments(z)
-        at = coordinates(weighted.second, d, len(z), channels, known)
-        nonnegative = settings.nonnegative
-        if nonnegative is None:
-            nonnegative = channels.counts or is_nonnegative(x, channels.scale * at.channel_noise)
-        data = data_of(z, np.full(len(z), 1 / len(z)), at, channels, known, nonnegative)
-        fit = fit_data(data, at, channels, rng, curve=nonnegative and follows_curve(x, d))
+        total = totals(x, channels)
+        fit = _first_fit(z, total, channels, d, settings, seed)[0]
         if settings.outliers:
             distance = distance_outside(Z, fit)
             limit = largest_distance(distance, settings.outliers)
-    weighted = weighted._replace(n=float(weighted.n))  # it may decay
-    raw = weighted if not channels.counts else moments(channels.rows(x, weighted=False))._replace(n=weighted.n)
-    W = fit.components
-    share = np.sum(fit.mixing**2, axis=0) * np.einsum("ij,jk,ik->i", W, weighted.covariance, W)
-    share[: known.shape[1]] = np.inf
+    samples = Samples(z, number[used], np.ones(len(z), dtype=bool))
+    return _first_state(len(X), channels, total, fit, limit, samples, 1.0, settings, seed)
+
+
+def begin_on_all(
+    X: NumberedRows, sample: Samples, rate: float, d: int, noise: Any, settings: Settings, seed: int
+) -> State:
+    """Solve the cone of all rows of X: first on a sample of them, which has this rate, then on those that decide.
+
+    A first pass sums the moments, which determine coordinates and noise; a second one, if there are outliers. With noise, one more
+    pass brings samples near the facets; a sample weighs the inverse of the share of its kind that is kept. Without noise, passes
+    bring samples outside of the cone, until there are none.
+    """
+    rows, n = sample.z, X.shape[0]
+    channels = find_channels(rows, d, noise)
+    if channels.projected:  # the leading directions of all rows
+        back = X.fold(back_projection, operator.add, channels)
+        channels = channels._replace(subspace=np.ascontiguousarray(np.linalg.qr(back)[0]))
+    gate = Gate()
+    if settings.outliers:
+        first = begin(rows, d, noise, settings, seed)
+        gate = Gate(None, first.fit, first.limit)
+    ruler = metric(rows / rows.dtype.type(channels.scale), None)
+    total = X.fold(totals, merge_totals, channels, gate, ruler)
+    if ruler is not None and (limit := limit_of(ruler, total.distances)) is not None:
+        gate = gate._replace(limit=limit)
+        total = X.fold(totals, merge_totals, channels, gate)
+    z = channels.rows(rows)
+    used = gate.used(rows, z, channels)
+    samples = Samples(z[used], sample.number[used], np.ones(np.count_nonzero(used), dtype=bool))
+    fit, data, curve = _first_fit(samples.z, total, channels, d, settings, seed)
+    refit = partial(fit_data, at=fit.coordinates, channels=channels, rng=np.random.RandomState(seed))
+    if fit.has_mean and not curve and fit.cone.noise.any():
+        share = np.mean((fit.components @ samples.z.T < EDGES[-1] * fit.cone.noise[:, None]).any(axis=0))
+        rates = float(np.clip(_NEAR_BYTES / (8 * d * n * max(share, 1e-3)), rate, 1)), rate
+        near = X.fold_numbered(near_facets, union, channels, gate, fit, rates)
+        weights = 1 / np.where(near.extreme, *rates)
+        fit = refit(data._replace(U=near.z, weights=weights / weights.sum()), start=fit)
+    elif fit.has_mean and not curve:
+        for _ in range(_MOST_PASSES):
+            found = X.fold_numbered(outside, partial(farthest, fit.components), channels, gate, fit)
+            samples, last = union(samples, found), fit
+            U = samples.z @ fit.coordinates.matrix.T
+            fit = refit(data._replace(U=U, weights=np.full(len(U), 1 / len(U))), start=fit) if len(found.z) else fit
+            if not (fit.components != last.components).any():
+                break
+    return _first_state(n, channels, total, fit, gate.distance, samples, rate, settings, seed)
+
+
+def _first_fit(
+    z: Array, total: Totals, channels: Channels, d: int, settings: Settings, seed: int
+) -> tuple[Fit, Data, bool]:
+    """The cone of samples z (m, q) in the coordinates of all samples, the data in them, and whether they follow a curve."""
+    n, known = total.weighted.n, channels.rows(settings.known.T, weighted=False).T
+    at = coordinates(total.weighted.second, d, n, channels, known)
+    nonnegative = settings.nonnegative
+    if nonnegative is None:
+        noise = channels.scale * at.channel_noise
+        nonnegative = channels.counts or noise_explains(total.least, total.largest, total.negative / n, noise)
+    data = data_of(z, np.full(len(z), 1 / len(z)), at, channels, known, nonnegative)
+    data = data._replace(mean=at.matrix @ total.weighted.mean)
+    curve = nonnegative and follows_curve(z, d)
+    return fit_data(data, at, channels, np.random.RandomState(seed), curve=curve), data, curve
+
+
+def _first_state(
+    n: int,
+    channels: Channels,
+    total: Totals,
+    fit: Fit,
+    limit: float,
+    samples: Samples,
+    rate: float,
+    settings: Settings,
+    seed: int,
+) -> State:
+    """The state after n samples: outputs in the order of their share of the data, those of known spectra first."""
+    W, n_known = fit.components, settings.known.shape[1]
+    share = np.sum(fit.mixing**2, axis=0) * np.einsum("ij,jk,ik->i", W, total.weighted.covariance, W)
+    share[:n_known] = np.inf
     fit = _ordered(fit, np.argsort(-share, kind="stable"))
-    number = np.flatnonzero(used).astype(np.float64)
-    none = Samples(z[:0], number[:0], used[:0])
-    state = State(len(X), channels, raw, weighted, fit, limit, none, 1.0, len(X), seed)
-    return _stored(state, z, number, settings)
+    weighted, raw = (m._replace(n=float(m.n)) for m in (total.weighted, total.raw))  # they may decay
+    none = Samples(*(field[:0] for field in samples))
+    return _stored(State(n, channels, raw, weighted, fit, limit, none, rate, n, seed), samples, settings)
 
 
 def learn(state: State, X: Array, settings: Settings) -> State:
@@ -128,7 +197,8 @@ def learn(state: State, X: Array, settings: Settings) -> State:
         raw = weighted
         if channels.counts:
             raw = merge_moments(state.raw, moments(channels.rows(X, weighted=False)), decay)
-        state = _stored(state._replace(raw=raw, weighted=weighted), Z, numbers, settings)
+        new = Samples(Z, numbers, np.ones(len(Z), dtype=bool))
+        state = _stored(state._replace(raw=raw, weighted=weighted), new, settings)
         fit = state.fit
         if fit.nonnegative and settings.nonnegative is None and not channels.counts:
             nonnegative = is_nonnegative(X, channels.scale * fit.coordinates.channel_noise)
@@ -153,61 +223,18 @@ def solve(state: State, settings: Settings) -> State:
     return state._replace(fit=fit, solved=state.n)
 
 
-# --- stored samples
-
-
-def marks(number: Array) -> Array:
-    """Uniform on (0, 1), one per sample number (the finaliser of splitmix64)."""
-    with np.errstate(over="ignore"):
-        h = (number.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
-        h = (h ^ (h >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        h = (h ^ (h >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        h ^= h >> np.uint64(31)
-    return np.asarray((h >> np.uint64(11)) * 2.0**-53)
-
-
-def _stored(state: State, Z: Array, number: Array, settings: Settings) -> State:
-    """Add samples Z (n, q) of a block; forget those that are too old; if there are too many, lower the rate."""
-    new = Samples(Z, number, np.ones(len(Z), dtype=bool))
-    z, number, extreme = (np.concatenate(pair) for pair in zip(state.samples, new, strict=True))
+def _stored(state: State, new: Samples, settings: Settings) -> State:
+    """Add samples to those that are stored, of which each may be an extreme one; forget those that are too old, or too many."""
+    stored = union(state.samples, new)
+    _, order = np.unique(stored.number, return_index=True)  # curves are recognised by their order
+    z, number, extreme = (field[order] for field in stored)
     candidates = np.flatnonzero(extreme)
     extreme[:] = False
     if not state.fit.cone.noise.any():
         extreme[candidates[extremes(state.fit.components @ z[candidates].T)]] = True
-    mark = np.where(extreme, 0.0, marks(number))
-    kept, rate = (number >= state.n - _MEMORY * settings.horizon) & (mark < state.rate), state.rate
-    d, q = state.fit.components.shape
-    most = min(max(_PER_SOURCE * d, _LEAST), max(_FEWEST, _MOST_BYTES // (8 * q)))
-    if np.count_nonzero(kept) > most:
-        rate = float(np.partition(mark[kept], most)[most])
-        kept &= mark < rate
+    kept, rate = smallest(marks(number), capacity(*state.fit.components.shape), state.rate)
+    kept = (kept | extreme) & (number >= state.n - _MEMORY * settings.horizon)
     return state._replace(samples=Samples(z[kept], number[kept], extreme[kept]), rate=rate)
-
-
-@lru_cache(maxsize=8)
-def _probe_directions(d: int) -> Array:
-    """g = e_i + tau r with |r| = 1: tilted from each facet i by angles on all scales, (m, d)."""
-    rng = np.random.RandomState(0)
-    n = -(-_DIRECTIONS // d)
-    r = rng.standard_normal((d, n, d))
-    r /= np.linalg.norm(r, axis=2, keepdims=True)
-    low, high = _TILTS
-    tau = low * (high / low) ** rng.uniform(size=(d, n, 1))
-    G: Array = (np.eye(d)[:, None] + tau * r).reshape(d * n, d)
-    G.setflags(write=False)
-    return G
-
-
-def extremes(Y: Array) -> Array:
-    """Which of the samples with outputs Y (d, n) are lowest along some direction, g' y / |y|_1.
-
-    In what order samples come must not matter: the first rows of an image may be sky, and the facets of their cone turn by far when
-    the rest comes. A facet that turns outward at one end turns inward at the other, where samples were not near it so far.
-    """
-    size = np.abs(Y).sum(axis=0)
-    q = _probe_directions(len(Y)) @ (Y / np.maximum(size, 1e-8))
-    q[:, size < 1e-8] = np.inf  # the apex has no direction; outputs have mean 1
-    return np.unique(q.argmin(axis=1))
 
 
 # --- readout

@@ -163,7 +163,7 @@ class Buffered:
         If it is known before the start.
     """
 
-    def __init__(self, k: int, dtype: Any, length: int, start: Callable[[np.ndarray], Any], n_outputs: int | None):
+    def __init__(self, k: int, dtype: Any, length: int, start: Callable[..., Any], n_outputs: int | None):
         self.waiting, self.dtype = np.empty((0, k), dtype), np.dtype(dtype)
         self.learner: Any = None
         self.length, self.start, self._n_outputs = length, start, n_outputs

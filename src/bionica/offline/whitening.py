@@ -8,12 +8,12 @@ after Plumbley 2003). Without the mean, "nonnegative" has no meaning.
 Averages divide by the number of samples T, as in the paper, not by T - 1.
 
 What is computed from all rows is a sum over blocks of them (`fold`): NumPy arrays in blocks that fit in cache (`row_blocks`), Dask
-arrays block by block (`ChunkedRows`). Moments are (n, mean, scatter), joined by the pairwise update of Chan, Golub and LeVeque
-(1983), which stays accurate when the mean is large compared with the spread. They are float64 for any data.
+arrays block by block (`ChunkedRows`), joined as a tree (`joined`). Moments are (n, mean, scatter), joined by the pairwise update of
+Chan, Golub and LeVeque (1983), which stays accurate when the mean is large compared with the spread. They are float64 for any data.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -26,6 +26,7 @@ Array = npt.NDArray[Any]
 T = TypeVar("T")
 
 WIDE = 1000  # features: with more, matrices of features x features are avoided
+_CHUNK = 1 << 19  # numbers in a block of `ArrayRows`
 _BLOCK_BYTES = 1 << 17  # blocks stay in cache, and BLAS multiplies narrow ones in a single thread
 _TILE = 48  # rows: the kernels of BLAS compute every row of such a tile in the same order
 _PADDED = 4096  # features: with more, padding a few rows to a tile costs too much memory
@@ -44,6 +45,53 @@ class ChunkedRows(ABC):
 
     @abstractmethod
     def __getitem__(self, rows: slice | Array) -> Array: ...
+
+
+class NumberedRows(ChunkedRows):
+    """Rows that have numbers, 0 to n - 1: what depends on them does not depend on the blocks."""
+
+    @abstractmethod
+    def fold_numbered(self, of_block: Callable[..., T], join: Callable[[T, T], T], *arguments: Any) -> T:
+        """Return ``of_block(block, number of its first row, *arguments)`` for every block, joined as a tree."""
+
+    def fold(self, of_block: Callable[..., T], join: Callable[[T, T], T], *arguments: Any) -> T:
+        """As `ChunkedRows.fold`."""
+        total: T = self.fold_numbered(_without_number, join, of_block, *arguments)
+        return total
+
+
+def _without_number(block: Array, _: int, of_block: Callable[..., T], *arguments: Any) -> T:
+    return of_block(block, *arguments)
+
+
+class ArrayRows(NumberedRows):
+    """The rows of an array in memory, in blocks of a few megabytes."""
+
+    def __init__(self, X: Array) -> None:
+        self.X, self.shape, self.dtype = X, X.shape, X.dtype
+
+    def fold_numbered(self, of_block: Callable[..., T], join: Callable[[T, T], T], *arguments: Any) -> T:
+        """One block after the other."""
+        n, k = self.shape
+        step = max(1000, _CHUNK // k)
+        return joined((of_block(self.X[i : i + step], i, *arguments) for i in range(0, n, step)), join)
+
+    def __getitem__(self, rows: slice | Array) -> Array:
+        return np.asarray(self.X[rows])
+
+
+def joined(parts: Iterable[T], join: Callable[[T, T], T]) -> T:
+    """Join neighbours two by two, as a tree. Of n parts, at most log2(n) + 1 wait to be joined."""
+    waiting: list[tuple[int, T]] = []  # how many levels of the tree a part has passed
+    for part in parts:
+        level, total = 0, part
+        while waiting and waiting[-1][0] == level:
+            level, total = level + 1, join(waiting.pop()[1], total)
+        waiting.append((level, total))
+    total = waiting.pop()[1]
+    while waiting:
+        total = join(waiting.pop()[1], total)
+    return total
 
 
 def fold(X: Array | ChunkedRows, of_block: Callable[..., T], join: Callable[[T, T], T], *arguments: Any) -> T:

@@ -84,10 +84,15 @@ def is_nonnegative(X: Array, noise: Array) -> bool:
 
     `noise` (q,) is its standard deviation in each channel, which is the same for all mixtures if there are more of them.
     """
-    if X.min() >= -1e-12 * X.max() or not noise.any():
-        return bool(X.min() >= -1e-12 * X.max())
-    noise = noise if len(noise) == X.shape[1] else np.full(X.shape[1], noise.max())
-    return bool(np.mean((np.minimum(X, 0) / np.maximum(noise, 1e-8 * noise.max())) ** 2) <= 0.5)
+    return noise_explains(float(X.min()), float(X.max()), np.mean(np.minimum(X, 0) ** 2, axis=0), noise)
+
+
+def noise_explains(least: float, most: float, negative: Array, noise: Array) -> bool:
+    """`is_nonnegative` of X with this smallest and largest entry, and these averages of min(x, 0)^2 (k,)."""
+    if least >= -1e-12 * most or not noise.any():
+        return least >= -1e-12 * most
+    noise = noise if len(noise) == len(negative) else np.full(len(negative), noise.max())
+    return bool(np.mean(negative / np.maximum(noise, 1e-8 * noise.max()) ** 2) <= 0.5)
 
 
 def follows_curve(X: Array, d: int) -> bool:

@@ -115,7 +115,7 @@ def squared_distances(X: Array, limit: Limit) -> Array:
     return np.nan_to_num(distances, copy=False, nan=np.inf, posinf=np.inf)
 
 
-def _histogram(X: Array, limit: Limit) -> Array:
+def histogram(X: Array, limit: Limit) -> Array:
     """How many rows have each squared distance, in bins of its logarithm."""
     with np.errstate(divide="ignore"):
         bins = _OCTAVE * (np.log2(squared_distances(X, limit)) - _LOWEST)
@@ -129,14 +129,17 @@ def find_limit(X: Array | ChunkedRows, n_components: int | None = None) -> Limit
     The distance s is measured along the `n_components` leading directions (by default all of them), fewer if there are fewer
     than 50 samples for each.
     """
-    limit = _metric(X, n_components) if X.shape[0] >= _LEAST_SAMPLES else None
-    if limit is None:
-        return None
+    limit = metric(X, n_components) if X.shape[0] >= _LEAST_SAMPLES else None
+    return None if limit is None else limit_of(limit, fold(X, histogram, operator.add, limit))
+
+
+def limit_of(limit: Limit, counts: Array) -> Limit | None:
+    """The limit of samples whose squared distances have these `histogram`s in this `metric`; None if there are no outliers."""
     largest, exceeded = [], False
-    for counts in fold(X, _histogram, operator.add, limit):
-        n = int(counts.sum())
+    for counts_of_one in counts:
+        n = int(counts_of_one.sum())
         n_2 = max(_LEAST_TAIL, round(_SHARE * n))
-        beyond = n - np.cumsum(counts)  # how many samples lie above each bin
+        beyond = n - np.cumsum(counts_of_one)  # how many samples lie above each bin
         first, second, last = (int(np.argmax(beyond <= m)) for m in (4 * n_2, n_2, 0))
         # Where these bins begin; rounded so that the limit is never too tight.
         s_1, s_2, farthest = (2.0 ** ((b / _OCTAVE + _LOWEST) / 2) for b in (first, second + 1, last))
@@ -176,7 +179,7 @@ def inliers_of(X: Array) -> Array:
     return X if sound.all() else np.asarray(X[sound])
 
 
-def _metric(X: Array | ChunkedRows, n_components: int | None) -> Limit | None:
+def metric(X: Array | ChunkedRows, n_components: int | None) -> Limit | None:
     """The metric of most samples, or None if they do not vary."""
     n, k = X.shape
     subset, basis = X[row_sample(n, k)], None
