@@ -154,6 +154,8 @@ def test_bad_input_names_itself_and_changes_nothing(cls):
     before = pickle.dumps(model)
     methods = [name for name in ("partial_fit", "partial_fit_transform", "transform", "fit") if hasattr(model, name)]
     for case, (X, error, message) in BAD.items():
+        if case == "NaN" and model._takes_missing:
+            continue
         for method in methods[: -1 if case == "width" else None]:  # fit starts again with any width
             with pytest.raises(error, match=message):
                 getattr(model, method)(X)
@@ -167,7 +169,7 @@ def test_bad_input_names_itself_and_changes_nothing(cls):
 
 def test_bad_first_sample_leaves_the_network_unfitted(Network):
     network = Network()
-    for method, X in ((network.fit, [[np.nan, 1]]), (network.partial_fit, [[np.inf, 1]])):
+    for method, X in ((network.partial_fit, [[np.nan, 1]]), (network.fit, [[np.inf, 1]])):
         with pytest.raises(ValueError, match=r"X\[0, 0\]"):
             method(X)
     with pytest.raises(ValueError, match="NaN"):

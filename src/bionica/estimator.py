@@ -46,6 +46,8 @@ from .kernels.learner import Buffered, NotStarted
 from .kernels.loop import Diverged, announce
 from .kernels.rule import REPAIRS, UNSETTLED, finite, pseudoinverse, rule_of
 from .model_file import contents, write_model
+from .offline.missing import has_missing
+from .offline.missing import outputs as incomplete_outputs
 from .offline.whitening import rank_of, row_blocks, row_sample
 from .samples import Array, DaskRows, Sample, blocks_of, check_finite, collected, finite_map, some_rows, warn
 from .trust.diagnosis import TOLD, Diagnosis, diagnose
@@ -116,6 +118,8 @@ class Estimator(
     #: The attributes that make up a fitted estimator, and their schemas; see `model_file`.
     _saved: ClassVar[dict[str, Any]]
     _offset: ClassVar[Any] = None  # what `inverse_transform` adds to every row
+    #: Whether `fit` estimates missing values (NaN) of an array, and `transform` does without them.
+    _takes_missing: ClassVar[bool] = False
 
     n_components: Any
 
@@ -184,14 +188,15 @@ class Estimator(
         Parameters
         ----------
         X : array-like or Dask array of shape (n_samples, n_features)
-            Mixtures.
+            Mixtures. `BatchNICA` and `MinimumVolumeCone` take rows with NaN, unless of Dask, by the mixtures that are there.
 
         Returns
         -------
         ndarray of shape (n_samples, n_components), or Dask array if X is one
+            NaN in rows with fewer numbers than outputs.
         """
         self._check_is_fitted()
-        rows = samples.rows(self, X)
+        rows = samples.rows(self, X, missing=self._takes_missing)
         if not isinstance(rows, DaskRows):
             return self._transformed(rows)
         if not isinstance(wrap_output(np.zeros((1, self._n_features_out)), None, self), np.ndarray):
@@ -203,7 +208,14 @@ class Estimator(
         return rows.mapped(copy(self)._transformed, self._n_features_out).array
 
     def _transformed(self, X: Array) -> Array:
-        return self._outputs(X).astype(X.dtype, copy=False)
+        if not (self._takes_missing and len(X) and has_missing(X)):
+            return self._outputs(X).astype(X.dtype, copy=False)
+        gaps = np.isnan(X).any(axis=1)
+        Y = np.empty((len(X), self._n_features_out), X.dtype)
+        Y[~gaps] = self._outputs(X[~gaps])
+        W, A = (np.asarray(M, np.float64) for M in (self.components_, self.mixing_))
+        Y[gaps] = np.maximum(incomplete_outputs(X[gaps].astype(np.float64), W, A), 0)
+        return Y
 
     def inverse_transform(self, Y: ArrayLike) -> Any:
         """Return the mixtures that the outputs Y make; `NoncenteredWhitener` adds the mean along the directions that it omits.
@@ -280,6 +292,7 @@ class Estimator(
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        tags.input_tags.allow_nan = self._takes_missing
         return tags
 
 
@@ -397,8 +410,9 @@ class Separator:
         'scale'
         """
         self._check_is_fitted()
-        data = samples.rows(self, X, min_samples=2)
+        data = samples.rows(self, X, min_samples=2, missing=self._takes_missing)  # type: ignore[attr-defined]
         rows = some_rows(data, _REFIT_ROWS, _REFIT_NUMBERS, last=self._config.get("horizon"))
+        rows = samples.completed_rows(self, rows, len(self.components_))
         W, A = (np.asarray(M, np.float64) for M in (self.components_, self.mixing_))
         fit, known = _refits(self, len(rows)) if refit else None, self._config.get("known_mixing")
         n_known = 0 if known is None else np.shape(known)[1]

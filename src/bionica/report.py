@@ -149,7 +149,12 @@ def write_separation(
     for name, column in zip(reader.label_names, labels, strict=False):
         with suppress(ValueError):  # text: names of the samples
             t, t_label = np.array([float(str(cell)) for cell in column[::step]]), name or t_label
-    A, Y, U = np.asarray(network.mixing_), network.transform(X), X @ np.asarray(network.components_).T
+    A, Y = np.asarray(network.mixing_), network.transform(X)
+    known = ~np.isnan(Y[:, 0])  # rows without numbers, such as masked pixels, have no outputs
+    if not known.all() and reader.image_shape is None:
+        X, Y, t = X[known], Y[known], t[known]
+    X = np.where(np.isnan(X), Y @ A.T, X)  # a missing cell has no residual
+    U = X @ np.asarray(network.components_).T
     diagnosis, choice, d = network.diagnosis_, getattr(network, "choice_", None), min(len(names), MOST_SOURCES)
     uncertainty, A, shown = diagnosis.uncertainty_, A[:, :d], names[:d]
     if d < len(names):

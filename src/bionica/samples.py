@@ -1,8 +1,9 @@
 """The door through which X enters every public method, for many samples (`rows`) or one (`one`); and which rows are looked at.
 
 It decides once what X may be: NumPy arrays of any byte order and layout, lists, data frames, tensors and whatever else NumPy can
-convert, as float32 or float64 (float16, integers and booleans become float64); names and their order; masked values are NaN; NaN,
-infinity, dates, complex numbers, text and sparse matrices are refused. An error names the parameter, the value and the remedy.
+convert, as float32 or float64 (float16, integers and booleans become float64); names and their order; masked values are NaN, which
+pass only where a method estimates missing values (`missing`); infinity, dates, complex numbers, text and sparse matrices are
+refused. An error names the parameter, the value and the remedy.
 
 Dask arrays are read block by block, never gathered; Dask is imported only if the user has imported it. `DaskRows` reads the
 blocks one after the other, for the networks, sums over them, for the offline methods, and maps them lazily, for `transform`.
@@ -23,6 +24,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array, validate_data
 
 from .errors import DivergenceError
+from .offline.missing import completed, has_missing, predicted_rank
 from .offline.whitening import NumberedRows, joined, linear_map, row_sample
 
 Array = NDArray[Any]
@@ -88,22 +90,32 @@ def cell(owner: Any, row: int, column: int, argument: str = "X") -> str:
     return f"{argument}[{row}, {column if names is None else repr(str(names[column]))}]"
 
 
-def check_finite(block: Array, first: int, owner: Any, argument: str = "X") -> None:
-    """Raise ValueError for the first NaN or infinity of the rows of X from `first` on; `owner` is the estimator, or its name."""
+def check_finite(block: Array, first: int, owner: Any, argument: str = "X", missing: bool = False) -> None:
+    """Raise ValueError for the first infinity, or NaN unless these may be `missing`, of the rows of X from `first` on.
+
+    `owner` is the estimator, or its name.
+    """
     finite = np.isfinite(block)
     if finite.all():
         return
+    if missing:
+        finite |= np.isnan(block)
+        if finite.all():
+            return
     row, column = map(int, np.argwhere(~finite)[0])
     value = "NaN" if np.isnan(block[row, column]) else "infinity"
     name, model = (owner, "") if isinstance(owner, str) else (type(owner).__name__, " The model is unchanged.")
+    fits = ", or use fit of MinimumVolumeCone or BatchNICA in memory, which estimates NaN" if value == "NaN" else ""
     raise ValueError(
-        f"Input {argument} contains {value}: {cell(owner, first + row, column, argument)} is {value}. {name} needs finite numbers; "
-        f"drop such samples ({argument}[np.isfinite({argument}).all(axis=1)]) or impute them (sklearn.impute) first.{model}"
+        f"Input {argument} contains {value}: {cell(owner, first + row, column, argument)} is {value}. {name} needs finite numbers "
+        f"here; drop such samples ({argument}[np.isfinite({argument}).all(axis=1)]){fits}.{model}"
     )
 
 
-def rows(owner: Any, X: Any, *, reset: bool = False, min_samples: int = 1, dtype: Any = FLOATS) -> Any:
-    """X as a finite array of `dtype`, or a Dask array as `DaskRows`.
+def rows(
+    owner: Any, X: Any, *, reset: bool = False, min_samples: int = 1, dtype: Any = FLOATS, missing: bool = False
+) -> Any:
+    """X as a finite array of `dtype`, or with NaN if values may be `missing`, or a Dask array as `DaskRows`.
 
     `owner` is the estimator that errors name, whose names of features X must have, or gets if `reset`.
     """
@@ -113,8 +125,25 @@ def rows(owner: Any, X: Any, *, reset: bool = False, min_samples: int = 1, dtype
         return data
     options: dict[str, Any] = {"dtype": dtype, "ensure_all_finite": False, "ensure_min_samples": min_samples}
     data = np.asarray(validate_data(owner, _plain(X), reset=reset, **options))
-    check_finite(data, 0, owner)
+    check_finite(data, 0, owner, missing=missing)
     return data
+
+
+def completed_rows(owner: Any, X: Any, n_components: Any) -> Any:
+    """X with its missing values estimated, by `n_components` directions; rows with fewer numbers are left out, with a warning."""
+    if isinstance(X, DaskRows) or not has_missing(X):
+        return X
+    if n_components is None:
+        raise ValueError("n_components=None is the rank of X, which missing values hide: give a number, or 'auto'")
+    counts = np.count_nonzero(~np.isnan(X), axis=1)
+    if (short := counts < (1 if n_components == "auto" else n_components)).any():
+        fewer = f"fewer numbers than n_components={n_components}" if counts.any() else "no number"
+        warn(f"{type(owner).__name__}: {short.sum()} samples of X have {fewer} and are left out.", UserWarning)
+        X = X[~short]
+    if not len(X) or (empty := np.isnan(X).all(axis=0)).any():
+        where = cell(owner, 0, int(np.argmax(empty))).replace("0", ":", 1) if len(X) else "X"
+        raise ValueError(f"{where} holds no number: leave this mixture out")
+    return completed(X, predicted_rank(X) if n_components == "auto" else min(n_components, *X.shape))
 
 
 def _plain(X: Any, argument: str = "X") -> Any:
@@ -316,16 +345,11 @@ def collected(X: Array | DaskRows, rows: list[Array], last: int | None = None) -
 def some_rows(X: Any, most: int = 4000, numbers: int = 1 << 21, last: int | None = None, finite: bool = False) -> Array:
     """At most `most` rows of X (an array or `DaskRows`), and about `numbers` numbers: one row of each stratum, or the `last` ones.
 
-    Rows of a Dask array are checked here; `finite`: those with NaN are left out, because learning reports them later.
+    `finite`: those with NaN are left out, because learning reports them later.
     """
     n, k = X.shape
     index = row_sample(n, k, most=most, numbers=numbers)
     if last is not None:
         index = np.arange(n - min(len(index), max(4 * last, 1000), n), n)
     rows = np.ascontiguousarray(X[index], dtype=np.float64)
-    sound = np.isfinite(rows).all(axis=1)
-    if finite:
-        return rows[sound]
-    bad = int(np.argmin(sound))  # the first one, or a finite row
-    check_finite(rows[bad : bad + 1], int(index[bad]), getattr(X, "name", "bionica"))
-    return rows
+    return rows[np.isfinite(rows).all(axis=1)] if finite else rows

@@ -119,7 +119,8 @@ def separate(
     if isinstance(X, str | PathLike):
         raise ValueError(f"X={str(X)!r} is the name of a file: read it with bionica.io.open_reader(X).read()")
     owner = samples.stand_in("separate")
-    data = samples.rows(owner, X, reset=True, min_samples=2)
+    data = samples.rows(owner, X, reset=True, min_samples=2, missing=method != "streaming" and horizon is None)
+    data = samples.completed_rows(owner, data, n_components)
     sample = some_rows(data, _ROWS, 1 << 23)
     _check_columns(X, sample)
     cone = {

@@ -135,6 +135,7 @@ def separate(
             run.reader = io.open_pipe(run.stdin, **form)
         else:
             form |= {"axis": axis, "dataset": dataset, "optical_density": optical_density}
+            form["missing"] = horizon is None and method in _OFFLINE
             run.reader = io.open_reader(inputs, **form)
         if method in NETWORKS:
             better = "streaming, batch and cone separate more reliably"
@@ -209,6 +210,8 @@ class Separation:
             raise io.InputError(f"{size}: sources are found by comparing several samples and mixtures")
         if len(X) < n:
             self.console.note(f"{len(X):,} evenly spaced samples of {n:,} are fitted (32 MiB)")
+        if m := reader.n_missing:
+            self.console.note(f"{m:,} cells ({m / (n * k):.2g} of all) are missing: they are estimated by the fit")
         self.network = self._fit(X, large=len(X) < n)
         if self.model is not None:
             self.network.save(self.model)

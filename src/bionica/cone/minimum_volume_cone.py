@@ -129,6 +129,9 @@ class MinimumVolumeCone(OnlineEstimator):
     and as many samples as `fit`. The cone is solved again each time the number of samples has grown by half, every quarter of the
     horizon, and after a block with a sample outside of a cone without noise; in between, only the scale of `components_` changes.
 
+    Missing values (NaN, or masked) of X in memory are estimated by `fit` (`bionica.offline.missing`); `transform` uses the mixtures
+    that are there. Streams refuse them.
+
     With more than 1000 mixtures, X is first projected on its 2 n_components + 10 leading directions, in a stream on those of its
     first samples.
 
@@ -161,6 +164,7 @@ class MinimumVolumeCone(OnlineEstimator):
     }
     _changeable: ClassVar = ("horizon",)
     _repeats: ClassVar = False
+    _takes_missing: ClassVar = True
     _uncorrelated: ClassVar = False
     _saved: ClassVar[dict[str, Any]] = {"_waiting": "wk:float", "_state": Record(State, _STREAM, optional=True)}
 
@@ -186,7 +190,8 @@ class MinimumVolumeCone(OnlineEstimator):
         self.random_state = random_state
 
     def _fit(self, X: Any) -> None:
-        rows = samples.rows(self, X, reset=True, min_samples=2)
+        rows = samples.rows(self, X, reset=True, min_samples=2, missing=self.horizon is None)
+        rows = samples.completed_rows(self, rows, self.n_components)
         n, k = rows.shape
         learner = self._learner = self._learner_for(k, rows.dtype)
         if self.horizon is not None:

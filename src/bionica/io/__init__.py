@@ -38,7 +38,7 @@ _OPENERS: dict[str, tuple[Callable[..., Reader], tuple[str, ...]]] = {
 def open_reader(
     inputs: str | Path | Sequence[str | Path], *, axis: int | None = None, dataset: str | None = None,
     columns: Columns | None = None, header: bool | None = None, decimal: str = ".", skip_lines: int = 0,
-    optical_density: bool = False,
+    optical_density: bool = False, missing: bool = False,
 ) -> Reader:  # fmt: skip
     r"""Open a file by its suffix, or several images of one shape; InputError if they cannot be read as mixtures.
 
@@ -59,6 +59,9 @@ def open_reader(
         number of lines before the table.
     optical_density
         Turn transmitted light in images into absorbance.
+    missing
+        Read empty cells and NaN as NaN, for `BatchNICA` and `MinimumVolumeCone`, which estimate them. By default InputError names
+        the first one.
 
     Returns
     -------
@@ -87,7 +90,7 @@ def open_reader(
     if wrong := [name for name in given if name not in takes]:
         raise InputError(f"{wrong[0]}={given[wrong[0]]!r} has no meaning for a {suffix} file: omit it")
     with explain_errors(str(path)):
-        reader = opener(paths if suffix in IMAGES else path, columns or Columns(), **given)
+        reader = opener(paths if suffix in IMAGES else path, (columns or Columns())._replace(missing=missing), **given)
     declared = 8 * (reader.n_samples or 0) * reader.n_features
     if declared > max(2**30, 2**14 * sum(file.stat().st_size for each in paths for file in (each, *each.rglob("*")))):
         raise InputError(f"{path} declares {declared >> 20:,} MiB of numbers, more than 16,384 times its bytes on disk")

@@ -83,12 +83,14 @@ def check_size(name: str, n_bytes: int, remedy: str) -> None:
 class Columns(NamedTuple):
     """The columns to read and those to leave out, by name or by number from 1: "red,blue" or "2-4,7". By default all but labels.
 
-    `n_labels` says that this many first columns are labels, and all others mixtures, whatever they hold.
+    `n_labels` says that this many first columns are labels, and all others mixtures, whatever they hold. `missing` says that empty
+    cells and NaN are read as NaN, and not refused.
     """
 
     use: str | None = None
     skip: str | None = None
     n_labels: int | None = None
+    missing: bool = False
 
 
 def label_columns(names: Sequence[str], values: Callable[[int], ArrayLike]) -> tuple[list[int], list[int]]:
@@ -201,6 +203,8 @@ class Reader(ExitStack):
     labels: Sequence[int] = ()  # indices of the columns that are not mixtures, and are written beside the sources
     label_names: Sequence[str] = ()
     label_types: Sequence[Any] = ()  # in Arrow, if the file says them
+    missing: bool = False  # `Columns.missing`
+    n_missing: int = 0  # in the blocks that were read
 
     def __init__(self, name: str) -> None:
         super().__init__()
@@ -213,6 +217,7 @@ class Reader(ExitStack):
         """
         if columns.n_labels is not None:
             reasons, doubtful = dict.fromkeys(range(columns.n_labels), "label"), ()
+        self.missing = columns.missing
         skip = self._numbers("skip=", columns.skip, width) if columns.skip else set()
         use = self._numbers("use=", columns.use, width) if columns.use else set(range(width)) - set(reasons)
         self.columns, self.labels = sorted(use - skip), sorted(set(reasons) - use)
@@ -259,12 +264,16 @@ class Reader(ExitStack):
         remedy = f"drop such samples first (pandas: frame.dropna()), or leave this mixture out with skip='{self.columns[j] + 1}'"
         return f"{self.name}, sample {n_before + 1}, {self.column(j)} is {value}", remedy
 
+    def is_missing(self, block: Array) -> Array:
+        """Which cells of the last part are missing; a format in which NaN may be unreadable text says which are not."""
+        return np.isnan(block)
+
     def labelled_blocks(self) -> Iterator[tuple[Array, Labels]]:
-        """Yield samples, and what the label columns hold beside them: all before the first sample that is not finite.
+        """Yield samples, and what the label columns hold beside them: all before the first that is not finite, or `missing`.
 
         Samples are C-ordered, of shape (n, n_features); float32 and float16 are float32, the rest is float64.
         """
-        parts, n = self.parts(), 0
+        parts, n, self.n_missing = self.parts(), 0, 0
         while True:
             with explain_errors(self.name):
                 block, labels = next(parts, (None, []))
@@ -273,6 +282,10 @@ class Reader(ExitStack):
             dtype = np.float32 if block.dtype.newbyteorder("=") in (np.float32, np.float16) else np.float64
             block = np.asarray(block, dtype=dtype, order="C")
             wrong = ~np.isfinite(block)
+            if self.missing and wrong.any():
+                missing = self.is_missing(block)
+                self.n_missing += int(np.count_nonzero(missing))
+                wrong &= ~missing
             i, j = np.argwhere(wrong)[0].tolist() if wrong.any() else (len(block), 0)
             if i:
                 yield block[:i], [label[:i] for label in labels]

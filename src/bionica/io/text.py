@@ -312,6 +312,15 @@ class TextReader(Reader):
         """Return a cell with a decimal point if it is a number."""
         return cell if self._number(cell) is None else cell.replace(self._decimal, ".")
 
+    def is_missing(self, block: Array) -> Array:
+        """Which cells are empty, or say that they hold no number."""
+        missing = np.isnan(block)
+        for i in np.flatnonzero(missing.any(axis=1)).tolist():
+            cells = cells_of(self._chunk[i][1], self._separator)
+            said = [len(cells) == self._width and cells[j].strip().lower() in _MISSING for j in self.columns]
+            missing[i] &= np.array(said)
+        return missing
+
     def explain(self, n_before: int, i: int, j: int, value: float) -> tuple[str, str]:
         """Return what is wrong with mixture j in line i of the last block, and what to do about it."""
         _, remedy = super().explain(n_before, i, j, value)

@@ -92,6 +92,9 @@ class BatchNICA(Separator, Estimator):
     the quantiles of all distances predict (`bionica.trust.outliers`). Those within the tail of heavy-tailed sources (samples
     times 3 to 10) are not recognised.
 
+    Missing values (NaN, or masked) of X in memory are estimated by `fit` (`bionica.offline.missing`); `transform` uses the mixtures
+    that are there.
+
     Besides X, memory holds one array of n_samples x n_components, and at most a third of its rows again. A Dask array is never
     gathered: every descent on all rows reads its blocks once per iteration, and only a sample of at most 16 MB is brought into
     memory. Call `X.persist()` first if the cluster can hold X and its blocks are costly to make.
@@ -119,6 +122,7 @@ class BatchNICA(Separator, Estimator):
         "robust": ["boolean"],
         "random_state": ["random_state"],
     }
+    _takes_missing: ClassVar = True
     _saved: ClassVar = shapes(dk="components_ whitening_", kd="mixing_") | {
         "mean_": "k:float64",
         **dict.fromkeys(("negativity_", "ambiguity_"), ":float64"),
@@ -143,7 +147,8 @@ class BatchNICA(Separator, Estimator):
         self.random_state = random_state
 
     def _fit(self, X: Any) -> None:
-        rows = samples.rows(self, X, reset=True, min_samples=2)
+        rows = samples.rows(self, X, reset=True, min_samples=2, missing=True)
+        rows = samples.completed_rows(self, rows, self.n_components)
         with one_blas_thread():
             rng, d = check_random_state(self.random_state), None
             if isinstance(self.n_components, Integral):
