@@ -7,7 +7,7 @@ import numpy as np
 from scipy.stats import binomtest
 
 from ..sweep.table import Row
-from .figures import LOOKS, label_of
+from .figures import label_of
 from .plans import MAPS, TUNED
 
 #: A run has separated its matrix if the held-out SINR of the final network is above this, in dB.
@@ -55,7 +55,8 @@ def cells_of(rows: Sequence[Row]) -> list[Row]:
         }
         percent, median = 100 * separated / runs, float(np.median(scores))
         cells.append({**cell, "separated": separated, "percent": percent, "median_sinr": median})
-    return sorted(cells, key=lambda cell: [*LOOKS].index(cell["network"]))
+    order = list(dict.fromkeys(row["network"] for row in rows))
+    return sorted(cells, key=lambda cell: order.index(cell["network"]))
 
 
 def name_of(network: str) -> str:
