@@ -1,14 +1,18 @@
 """Random valid files, read by bionica and by pandas, SciPy, h5py, zarr, tifffile and Pillow: what differs without a word?
 
-    python benchmarks/files.py [number of files] [first seed]
+    python benchmarks/files.py [formats | headers] [number of files] [first seed]
 
 A file is read as the other library reads it, or refused with the option that decides, or there is a note. Anything else is a
-silent difference; there must be none.
+silent difference; there must be none. `formats` are files of all formats, `headers` tables in text, workbooks and pipes whose
+first line or column holds numbers of 12 kinds, or is missing ("plain"). Of plain tables the share with a needless note is printed.
 """
 
+import io
 import sys
 import tempfile
+import warnings
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import h5py
@@ -19,7 +23,7 @@ import tifffile
 import zarr
 from PIL import Image
 
-from bionica.io import InputError, open_reader
+from bionica.io import InputError, open_pipe, open_reader
 
 chunks = lambda rng, X: tuple(rng.integers(1, np.add(X.shape, 1)).tolist())  # noqa: E731
 LABELS = ["time", "Time (s)", "index", "", "sample", "Zeit [min]", "date", "name"]
@@ -166,38 +170,102 @@ def png(rng, folder):
     return paths, np.stack([np.asarray(Image.open(path)).ravel() for path in paths], axis=1), {}
 
 
-KINDS = [text_file, text_file, text_file, text_file, sheet, parquet, npy, hdf5, zarr_store, mat, tiff, png]
+FORMATS = [text_file, text_file, text_file, text_file, sheet, parquet, npy, hdf5, zarr_store, mat, tiff, png]
+
+# ---------------------------------------------------------------------------------------------- first lines of numbers
+
+HEADERS = {
+    "wavelengths": lambda rng, k: rng.choice([350, 400.5, 900]) + rng.choice([1, 2, 0.5]) * np.arange(k),
+    "replicates": lambda rng, k: np.repeat(400 + 10 * np.arange(k), rng.integers(2, 4))[:k],
+    "overlapping detectors": lambda rng, k: np.r_[
+        400 + 10 * np.arange(-(-k // 2)), 395 + 10 * np.arange(1, k // 2 + 1)
+    ],
+    "sample numbers": lambda rng, k: rng.integers(1, 30) + np.arange(k),
+    "filters in their order": lambda rng, k: rng.permutation(k) + 1,
+    "pH": lambda rng, k: (4 + 5 * rng.random(k)).round(1),
+    "laser lines": lambda rng, k: np.array([405, 445, 488, 514, 532, 561, 594, 633, 660, 730, 785, 808])[:k],
+    "wavenumbers": lambda rng, k: 1e7 / np.linspace(400, 700, k),
+    "masses": lambda rng, k: np.sort(rng.choice(500, k, replace=False)) + 50,
+    "concentrations": lambda rng, k: np.array([0, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200])[:k],
+    "years": lambda rng, k: rng.permutation(2000 + np.arange(k)),
+    "numbers of patients": lambda rng, k: rng.choice(2000, k, replace=False),
+}
 
 
-def compare(seed, folder):
+def cells(X, form):
+    return [[form % x for x in row] for row in X.tolist()]
+
+
+def header(rng, folder, kind=None):
+    """Write a table whose first line, or first column, holds numbers of a kind, or that has no names (None)."""
+    kind = kind or rng.choice([*HEADERS])
+    n, k = int(rng.integers(3, 60)), int(rng.integers(2, 13))
+    X, form = matrix(rng, n, k), str(rng.choice(["%r", "%.6g", "%.4f", "%.2f", "%.1f", "%.10e"]))
+    rows = cells(X, form)
+    expected = np.array(rows, float)
+    names = (
+        [] if kind == "plain" else [[rng.choice(["%g", "%g", "%.1f", "%.2f"]) % name for name in HEADERS[kind](rng, k)]]
+    )
+    rows = names + rows
+    medium, axis = rng.choice(["text", "sheet", "pipe"]), None
+    if medium != "pipe" and rng.random() < 0.4:  # samples in columns; asked for, or forgotten
+        rows, axis = [*zip(*rows, strict=True)], [None, 1][rng.integers(2)]
+        expected = expected if axis else expected.T
+    if medium == "sheet":
+        pandas.DataFrame([[*map(float, row)] for row in rows]).to_excel(folder / "x.xlsx", index=False, header=False)
+        return [folder / "x.xlsx"], expected, {"axis": axis}
+    text = "".join(",".join(row) + "\n" for row in rows)
+    (folder / "x.csv").write_text(text)
+    return (text.encode(), expected, {}) if medium == "pipe" else ([folder / "x.csv"], expected, {"axis": axis})
+
+
+def plain(rng, folder):
+    return header(rng, folder, "plain")
+
+
+KINDS = {"formats": FORMATS, "headers": [*(partial(header, kind=kind) for kind in HEADERS), plain, plain, plain, plain]}
+
+
+def compare(seed, folder, group="formats"):
     """Write the file of a seed and read it; return its kind, the outcome, and what is to be said about it."""
     rng = np.random.default_rng(seed)
-    make = KINDS[rng.integers(len(KINDS))]
-    paths, expected, how = make(rng, folder)
+    make = KINDS[group][rng.integers(len(KINDS[group]))]
+    name = make.keywords["kind"] if isinstance(make, partial) else make.__name__
+    source, expected, how = make(rng, folder)
     try:
-        with open_reader(paths, **how) as reader:
+        with (
+            open_pipe(io.BytesIO(source), **how) if isinstance(source, bytes) else open_reader(source, **how) as reader
+        ):
             X, notes = reader.read(), [note for note in reader.notes if "begin with #" not in note]
     except InputError as error:
-        return make.__name__, "refused", str(error)
-    if X.shape == expected.shape and np.array_equal(X, expected.astype(X.dtype)):
-        return make.__name__, "equal", ""
-    return make.__name__, "noted" if notes else "SILENT", f"{X.shape} for {expected.shape}; {notes}"
+        return name, "refused", str(error)
+    if group == "headers":  # a note about another thing is none about the first line
+        notes = [note for note in notes if "first line" in note or "first column" in note]
+    close = partial(np.allclose, rtol=1e-12, atol=0) if group == "headers" else np.array_equal  # pandas rounds in .xlsx
+    if X.shape == expected.shape and close(X, expected.astype(X.dtype)):
+        return name, "noted" if notes and name == "plain" else "equal", str(notes)
+    return name, "noted" if notes else "SILENT", f"{X.shape} for {expected.shape}; {notes} {X[:2, :4].tolist()}"
 
 
-def main(n=2000, first=0):
-    outcomes = Counter()
+def main(group="formats", n=2000, first=0):
+    warnings.simplefilter("ignore")
+    outcomes, n, first = Counter(), int(n), int(first)
     for seed in range(first, first + n):
         with tempfile.TemporaryDirectory() as folder:
-            kind, outcome, words = compare(seed, Path(folder))
+            kind, outcome, words = compare(seed, Path(folder), group)
         outcomes[kind, outcome] += 1
-        if outcome in ("noted", "SILENT"):
+        if outcome == "SILENT" or (outcome == "noted" and group == "formats"):
             print(seed, kind, outcome, words)
     for (kind, outcome), count in sorted(outcomes.items()):
-        print(f"{kind:12} {outcome:8} {count}")
+        print(f"{kind:22} {outcome:8} {count}")
+    if group == "headers":
+        plain = {outcome: count for (kind, outcome), count in outcomes.items() if kind == "plain"}
+        shares = ", ".join(f"{count / sum(plain.values()):.1%} {outcome}" for outcome, count in sorted(plain.items()))
+        print(f"tables without names: {shares}")
     silent = sum(count * (outcome == "SILENT") for (_, outcome), count in outcomes.items())
-    print(f"{silent} silent differences in {n} files, seeds {first} to {first + n - 1}")
+    print(f"{silent} silent differences in {n} files of {group}, seeds {first} to {first + n - 1}")
     return silent
 
 
 if __name__ == "__main__":
-    sys.exit(bool(main(*map(int, sys.argv[1:]))))
+    sys.exit(bool(main(*sys.argv[1:])))

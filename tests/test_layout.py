@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bionica.io import Columns, InputError, open_pipe, open_reader, wavelengths_in
-from bionica.io.text import is_axis
+from bionica.io.text import judge_first_line
 
 WAVELENGTHS = np.arange(400.0, 424.0)
 
@@ -213,19 +213,54 @@ def test_a_line_that_may_be_names_or_a_sample_is_asked_for(read, refused, rng, f
 def test_first_samples_are_seldom_taken_for_an_axis_or_asked_about():
     """Of rows in random order as they come, beside 19 others; and of rows made to fall, against one other."""
     rng = np.random.default_rng(0)
-    axes, asked = np.zeros(3), np.zeros(3)
+    axes, asked, noted = np.zeros(3), np.zeros(3), np.zeros(3)
     for k in range(2, 11):
         for _ in range(250):
             uniform, counts = rng.random((20, k)), rng.poisson(20, (20, k)).astype(float)
             mixed = rng.exponential(size=(20, 3)) @ rng.random((3, k))
             for kind, X in enumerate((uniform, counts, mixed)):
-                verdict = is_axis(X[0].tolist(), X[1:].tolist())
-                axes[kind] += verdict is True
-                asked[kind] += verdict is None
-                fallen = is_axis(np.sort(X[0])[::-1].tolist(), X[1:2].tolist())
-                axes[kind] += fallen is True
+                precision = [(0, 2, 0) if kind == 1 else (16, 16, 16)] * 20
+                verdict = judge_first_line(X.tolist(), precision)
+                axes[kind] += verdict == "names"
+                asked[kind] += verdict == "asked"
+                noted[kind] += verdict == "noted"
+                fallen = judge_first_line([np.sort(X[0])[::-1].tolist(), X[1].tolist()], precision[:2])
+                axes[kind] += fallen == "names"
     assert (axes <= [2, 12, 12]).all(), axes
     assert (asked <= [12, 12, 30]).all(), asked
+    assert (noted[[0, 2]] <= 70).all(), noted  # of 2,250; distinct counts always are
+
+
+@pytest.mark.parametrize(
+    "first",
+    ["400,400,410,410", "400,410,420,415", "5,2,4,1", "7.4,6.8,7.0,8.1", "405,488,561,640", "2020,2019,2021,2022"],
+    ids=["replicates", "overlapping detectors", "filters", "pH", "lasers", "years"],
+)
+@pytest.mark.parametrize("form", ["{:.6f}", "{:.1f}", "{:.0f}"])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_a_first_line_of_numbers_is_a_sample_without_a_word_only_if_its_columns_continue_in_it(
+    read, tmp_path, first, form, transposed
+):
+    """Numbers of any order and size: names of columns, or of rows, are read as such, asked for, or named in a note."""
+    X = 0.3 * np.random.default_rng(0).exponential(size=(30, 3)) @ np.random.default_rng(1).random((3, 4))
+    table = [first.split(","), *([form.format(x) for x in row] for row in X.tolist())]
+    table = [*zip(*table, strict=True)] if transposed else table
+    try:
+        _, reader = read(lines_of(table))
+    except InputError as error:
+        assert "may hold names" in str(error)
+    else:
+        assert any(
+            f"the first {'column' if transposed else 'line'} ({first.split(',')[0]}, " in note for note in reader.notes
+        )
+    if not transposed:
+        pipe = open_pipe(io.BytesIO(lines_of(table).encode()))
+        try:
+            pipe.read()
+        except InputError as error:
+            assert "may hold names" in str(error)
+        else:
+            assert any("the first line" in note for note in pipe.notes)
 
 
 @pytest.mark.parametrize(

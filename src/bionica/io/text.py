@@ -1,12 +1,16 @@
 """Mixtures in text: separated values in files, from pipes, and in sheets of a workbook.
 
-The first lines (20 of a file, 2 of a pipe) show separator, header and columns:
+The first lines (20 of a file; 2 of a pipe, 7 if the first holds numbers) show separator, header and columns:
 
 - The separator is the first of tab ; , | and spaces by which all of them have the same number of cells.
 - A first line of words is a header. A first line of numbers is one if they rise or fall strictly and are an axis of the columns
   (wavelengths, masses): 6 or more in equal steps, where no other line has equal steps, or all at least 10 times as large as those
-  of the other lines or at most a tenth of them; or 0, 1, 2, ... as pandas writes it. If such a line may be an axis or a sample,
-  the reader does not guess: InputError asks for `header`.
+  of the other lines or at most a tenth of them; or 0, 1, 2, ... as pandas writes it. If such a line may be an axis or a sample, or
+  it has integers above decimals, the reader does not guess: InputError asks for `header`. Otherwise it is a sample, and a note
+  says so unless the columns continue in it: at least a tenth of the other lines is like it (rises, has equal steps if sorted, has
+  as many decimals or digits), columns that only rise or fall do so from it on, and it is not farther outside the ranges of the
+  columns than any other line. Distinct integers above integers always get the note.
+- The first column of a table without names is compared with the other columns in the same way, and gets a note.
 - A column is not a mixture if it holds text (`<0.1` and `$10` are damaged numbers, and an error), or by `label_columns`, which also
   looks at the values: those of the first MiB of a file, and of the first 6 samples of a pipe.
 
@@ -41,6 +45,8 @@ _FIRST = 6  # samples of a pipe that show whether a column turns back: six rando
 _SEPARATORS = ("\t", ";", ",", "|", None)  # None: spaces
 _AXIS = 6  # numbers at least of an axis that is not asked for
 _APART = 10.0
+_OUTSIDE = 0.5
+_ALIKE = 0.1
 _MISSING = ("", "na", "n/a", "#n/a", "nan", "null", "none", "-", "?")
 _COMMENT = re.compile(r'#|"?sep=', re.IGNORECASE)  # the latter is what Excel writes
 #: A letter, a clock time or a date. The e of a number has digits before and behind it.
@@ -63,35 +69,45 @@ def _count(cells: Sequence[str]) -> str:
     return f"{len(cells)} values" if cells else "a stray quote"
 
 
-def is_axis(
-    first: Sequence[Any], others: Sequence[Sequence[Any]], *, integers: bool = False, points: bool = False
-) -> bool | None:
-    """Whether the numbers of a first line are the axis of the columns, by the rule of this module; None if they may be.
+def judge_first_line(lines: Sequence[Sequence[float]], precision: Sequence[Sequence[int]]) -> str:
+    """Return what the first of several lines of numbers is, by the rule of this module: "names", "asked", "noted" or "sample".
 
-    A cell that is not a number is None. `integers` says that the first line is written without a decimal point, `points` that some
-    of the other lines have one.
+    `precision` is the largest number of decimals, of digits, and of decimals as written, in each line.
 
     Examples
     --------
-    >>> is_axis([400.0, 401.0, 402.0, 403.0, 404.0, 405.0], [[0.2, 0.3, 0.5, 0.3, 0.1, 0.1]])
-    True
-    >>> is_axis([400.0, 500.0], [[0.2, 0.3], [0.4, 0.4]], integers=True, points=True) is None
-    True
+    >>> judge_first_line([[400, 401, 402, 403, 404, 405], [0.2, 0.3, 0.5, 0.3, 0.1, 0.1]], [(0, 3, 0), (1, 1, 1)])
+    'names'
+    >>> judge_first_line([[0.3, 0.1], [0.2, 0.3], [0.4, 0.1], [0.1, 0.2]], [(1, 1, 1)] * 4)
+    'sample'
     """
-    lines = [row for row in others if len(row) == len(first) and None not in row]
-    if None in first or not lines:
-        return False
-    a, rest, k = np.array(first, float), np.array(lines, float), len(first)
-    if not np.isfinite(a).all() or not is_monotonic(a):
-        return False
-    smallest, largest = np.abs(rest).min(axis=1), np.abs(rest).max(axis=1)
-    apart = bool(((np.abs(a).min() > _APART * largest) | (_APART * np.abs(a).max() < smallest)).all())
-    even = k > 2 and _is_even(a) and not any(map(_is_even, rest))
-    counts, monotonic = integers and bool((a == np.arange(k)).all()), any(map(is_monotonic, rest))
-    if (k > 2 and counts) or (k >= _AXIS and (even or apart) and not monotonic):
-        return True
-    differs = (apart or even) and len(rest) > 1  # two samples may differ in scale
-    return None if counts or differs or (integers and points) or (k >= _AXIS and not monotonic) else False
+    table, written = np.array(lines, float), np.array(precision)
+    a, rest, k, n = table[0], table[1:], table.shape[1], len(table) - 1
+    rises, even = np.array([(is_monotonic(row), k > 2 and _is_even(np.sort(row))) for row in table]).T
+    size, whole, point, distinct = np.abs(table), written[:, 0] == 0, written[:, 2] > 0, len({*a}) == k
+    larger, smaller = size[0].min() > _APART * size[1:].max(axis=1), _APART * size[0].max() < size[1:].min(axis=1)
+    apart, counts = (larger | smaller).all(), not point[0] and (a == np.arange(k)).all()
+    axis = rises[0] and (apart or even[0]) and not even[1:].any()
+    long = rises[0] and k >= _AXIS and not rises[1:].any()
+    if (axis and long) or (counts and k > 2):
+        return "names"
+    integers = distinct and not point[0] and point[1:].all()
+    if counts or long or integers or (n > 1 and (axis or (apart and distinct))):  # two samples may differ in scale
+        return "asked"
+    unlike = [np.mean(values[1:] == values[0]) < _ALIKE for values in (rises, even, whole)]
+    decimals, below = written[0, :2], written[1:, :2][rest.any(axis=1) | ~rest.any()]  # zeros may have no decimals
+    unlike += [(np.mean(sign * below <= sign * decimals, axis=0) < _ALIKE).all() for sign in (1, -1)]
+    curves = [j for j in range(k) if n > 2 and np.ptp(rest[:, j]) and not turns_back(rest[:, j])]
+    unlike += [2 * sum(turns_back(table[:, j]) for j in curves) > len(curves), distinct and whole.all()]
+    farthest = max([_OUTSIDE, *(_outside(rest[i], np.delete(rest, i, axis=0)) for i in range(n) if n > 1)])
+    return "noted" if a.any() and (any(unlike) or _outside(a, rest) > farthest) else "sample"
+
+
+def _outside(row: Array, others: Array) -> float:
+    """Return how far a line is outside the ranges of the columns of others, as a share of the widths of these ranges."""
+    low, high = others.min(axis=0), others.max(axis=0)
+    beyond, width = np.maximum(low - row, row - high).clip(0).sum(), (high - low).sum()
+    return float(beyond / width) if width else float(beyond > 0)
 
 
 def _is_even(values: Array) -> bool:
@@ -186,10 +202,15 @@ class TextReader(Reader):
         """Find separator, header and columns, if there are lines enough."""
         n = _HEAD if not self._pipe else 1 if self._given_header is False else 2
         table = [(i, line) for i, line in enumerate(lines, 1) if i > self._skip_lines and line.strip()]
-        numbered = [*dropwhile(lambda pair: _COMMENT.match(pair[1]), table)][:n]
+        numbered = [*dropwhile(lambda pair: _COMMENT.match(pair[1]), table)]
         if not numbered or (len(numbered) < n and not last):
             return
-        rows = self._split(numbered)
+        rows = self._split(numbered[:n])
+        if self._pipe and self._given_header is None and any(self._number(cell) is not None for cell in rows[0]):
+            n = _FIRST + 1  # numbers are compared with the samples
+            if len(numbered) < n and not last:
+                return
+            rows = self._split(numbered[:n])
         n_notes, looked_at = len(self.notes), list[int]()
         header = self._is_header(rows) if self._given_header is None else self._given_header
         names = [*map(self._point, rows[0])] if header else []
@@ -222,6 +243,12 @@ class TextReader(Reader):
             self._given_header = True if 0 in reasons else self._given_header
             return
         self.choose(self._columns, self._width, reasons, [j for j in doubtful if j not in reasons])
+        columns = [[row[j] for row in samples if len(row) == self._width] for j in self.columns]
+        if not self.header and not self.axis and self.columns[0] == 0 and self._judge(columns) != "sample":
+            shown = ", ".join(columns[0][:4])
+            self.notes.append(
+                f"the first column ({shown}, ...) was read as a mixture (skip='1' omits it, axis=1: its rows are mixtures)"
+            )
         if self._labelled and self.labels[:1] == [0]:
             self.label_names = ["sample", *self.label_names[1:]]  # the corner may name the rows of the file
 
@@ -247,22 +274,32 @@ class TextReader(Reader):
         numbers = [column for column in columns if self._number(column[0]) is not None]
         if not numbers:
             return True
-        first, *others = [[*map(self._number, row)] for row in zip(*numbers, strict=True)]
-        has_point, *points = [any(self._decimal in cell for cell in row) for row in zip(*numbers, strict=True)]
-        verdict = is_axis(first, others, integers=not has_point, points=any(points))
+        first = [self._number(column[0]) for column in numbers]
+        verdict = self._judge([*zip(*numbers, strict=True)])
         rises = is_monotonic(np.array(first, float))
         captions = [top for top, *below in columns if self._number(top) is None and below and not self._is_text(*below)]
-        if verdict is not True and any(map(self._is_text, captions)):  # a word over numbers
-            verdict = rises or None
-        elif verdict is not True and "" in cells and rises:  # a corner without a name, or a missing number
-            verdict = True if "" not in captions or first == [*range(len(first))] else None
+        if verdict != "names" and any(map(self._is_text, captions)):  # a word over numbers
+            verdict = "names" if rises else "asked"
+        elif verdict != "names" and "" in cells and rises:  # a corner without a name, or a missing number
+            verdict = "names" if "" not in captions or first == [*range(len(first))] else "asked"
         line = "column" if self._transposed else "line"
         shown = f"the first {line} ({', '.join(cells[:4])}{', ...' * (len(cells) > 4)})"
-        if verdict is None:
+        if verdict == "asked":
             raise InputError(f"{self.name}: {shown} may hold names, or a sample: pass header=True or header=False")
-        if verdict:
+        if verdict == "names":
             self.notes.append(f"{shown} was read as names (header=False: a sample)")
-        return verdict
+        elif verdict == "noted":
+            self.notes.append(f"{shown} was read as numbers, not as names (header=True)")
+        return verdict == "names"
+
+    def _judge(self, rows: Sequence[Sequence[str]]) -> str:
+        """Return what the first of these rows of cells is: `judge_first_line`, of the rows that hold numbers only."""
+        numbers = [[nan if number is None else number for number in map(self._number, row)] for row in rows]
+        finite = [i for i, row in enumerate(numbers) if row and np.isfinite(row).all()]
+        if len(finite) < 2 or finite[0] != 0:
+            return "sample"
+        precision = [tuple(map(max, zip(*map(self._precision, rows[i]), strict=True))) for i in finite]
+        return judge_first_line([numbers[i] for i in finite], precision)
 
     def _find_axis(self, samples: list[list[str]]) -> int:
         """Return the axis of the samples: 1 if the first column holds the wavelengths of the rows."""
@@ -302,6 +339,12 @@ class TextReader(Reader):
             return float(cell.replace(self._decimal, "."))
         except ValueError:
             return None
+
+    def _precision(self, cell: str) -> tuple[int, int, int]:
+        """Return the decimals and digits of a number, without zeros at its end, and the decimals that are written."""
+        whole, _, decimals = cell.lower().lstrip("+-").partition("e")[0].partition(self._decimal)
+        needed = decimals.rstrip("0")
+        return len(needed), len((whole + needed).strip("0")), len(decimals)
 
     def _is_text(self, *cells: str) -> bool:
         """Whether these cells are words, but for missing ones; <0.1, $10 and 1.234,5 are damaged numbers."""
