@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from . import datasets, io, metrics, plot, reference, sweep
-    from .cone.minimum_volume_cone import MinimumVolumeCone
+    from .cone.minimum_volume_cone import MinimumVolumeCone, merge
     from .errors import BionicaError, DivergenceError, ModelFileError
     from .model_file import load
     from .networks.cone_network import ConeNetwork
@@ -39,6 +39,7 @@ _MODULE_OF = {
     "TwoCompartmentNICA": "networks.two_compartment",
     "TwoLayerNSM": "networks.two_layer_nsm",
     "load": "model_file",
+    "merge": "cone.minimum_volume_cone",
     "separate": "separation",
 }
 _MODULES = ("datasets", "io", "metrics", "plot", "reference", "sweep")
@@ -61,6 +62,7 @@ __all__ = [
     "datasets",
     "io",
     "load",
+    "merge",
     "metrics",
     "plot",
     "reference",

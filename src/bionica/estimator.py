@@ -161,7 +161,7 @@ class Estimator(
         if all(map(is_, parameter_values(type(self))(self), self._given)):
             return False
         now = self.get_params(deep=False)
-        changed = [name for name, value in now.items() if not _is_same(value, self._config[name])]
+        changed = [name for name, value in now.items() if not is_same(value, self._config[name])]
         if refused := [name for name in changed if not self._may_change(name, self._config[name], now[name])]:
             before = ", ".join(f"{name}={self._config[name]!r}" for name in refused)
             raise ValueError(
@@ -296,9 +296,10 @@ class Estimator(
         return tags
 
 
-def _is_same(a: Any, b: Any) -> bool:
+def is_same(a: Any, b: Any) -> bool:
+    """Whether two values of a parameter are equal."""
     if isinstance(a, dict) and isinstance(b, dict):
-        return a.keys() == b.keys() and all(_is_same(a[key], b[key]) for key in a)
+        return a.keys() == b.keys() and all(is_same(a[key], b[key]) for key in a)
     if isinstance(a, np.random.RandomState) and isinstance(b, np.random.RandomState):
         return True  # spent: what is still random comes from the state
     try:

@@ -54,6 +54,7 @@ class State(NamedTuple):
     `n` counts samples. `raw` are moments of x / scale in the subspace, `weighted` those with the weights of Poisson counts
     (the same for other noise). `fit` is the last solution, `limit` the distance outside the cone beyond which samples are outliers,
     `rate` the largest mark of a stored sample, `solved` the number of samples at the last solution, `seed` that of the starts.
+    Numbers of samples begin at `first`, and `end` is the next one: those of other streams may lie between.
     """
 
     n: int
@@ -66,6 +67,8 @@ class State(NamedTuple):
     rate: float
     solved: int
     seed: int
+    first: int
+    end: int
 
 
 def first_block(d: int) -> int:
@@ -178,13 +181,13 @@ def _first_state(
     fit = _ordered(fit, np.argsort(-share, kind="stable"))
     weighted, raw = (m._replace(n=float(m.n)) for m in (total.weighted, total.raw))  # they may decay
     none = Samples(*(field[:0] for field in samples))
-    return _stored(State(n, channels, raw, weighted, fit, limit, none, rate, n, seed), samples, settings)
+    return _stored(State(n, channels, raw, weighted, fit, limit, none, rate, n, seed, 0, n), samples, settings)
 
 
 def learn(state: State, X: Array, settings: Settings) -> State:
     """Learn from a block of samples X (n_samples, k), and solve the cone again if it is time."""
-    numbers = np.arange(state.n, state.n + len(X), dtype=np.float64)
-    state = state._replace(n=state.n + len(X))
+    numbers = np.arange(state.end, state.end + len(X), dtype=np.float64)
+    state = state._replace(n=state.n + len(X), end=state.end + len(X))
     sound = are_inliers(X)
     X, numbers, channels, outside = X[sound], numbers[sound], state.channels, False
     Z = channels.rows(X)
@@ -206,7 +209,8 @@ def learn(state: State, X: Array, settings: Settings) -> State:
         Y = fit.components @ Z.T
         outside = not fit.cone.noise.any() and bool((Y.min(axis=0) < -LEAST_SHARE * np.abs(Y).sum(axis=0)).any())
     wait = max(min(state.solved / 2, settings.horizon / 4), BLOCK)
-    return solve(state, settings) if outside or state.n >= state.solved + wait else state
+    is_time = state.n >= first_block(len(state.fit.components)) and (outside or state.n >= state.solved + wait)
+    return solve(state, settings) if is_time else state
 
 
 def solve(state: State, settings: Settings) -> State:
@@ -214,13 +218,40 @@ def solve(state: State, settings: Settings) -> State:
     channels, last, averages, samples = state.channels, state.fit, state.weighted, state.samples
     known = channels.rows(settings.known.T, weighted=False).T
     at = coordinates(averages.second, len(last.components), averages.n, channels, known)
-    weights = np.exp(-(state.n - samples.number) / settings.horizon)
+    weights = np.exp(-(state.end - samples.number) / settings.horizon)
     data = data_of(samples.z, weights / weights.sum(), at, channels, known, last.nonnegative)
     data = data._replace(mean=at.matrix @ averages.mean)
     curve = last.nonnegative and follows_curve(samples.z, len(last.components))  # they are stored in their order
     fit = fit_data(data, at, channels, np.random.RandomState(state.seed), curve=curve)
     fit = _ordered(fit, linear_sum_assignment(-np.abs(last.components @ fit.mixing))[1])
     return state._replace(fit=fit, solved=state.n)
+
+
+# --- several streams
+
+
+def branch(state: State, first: int) -> State:
+    """A stream that has seen no sample, with the channels and the cone of another; numbers of its samples begin at `first`."""
+    none = Samples(*(field[:0] for field in state.samples))
+    empty = Moments(0.0, 0 * state.raw.mean, 0 * state.raw.scatter)
+    return state._replace(n=0, raw=empty, weighted=empty, samples=none, rate=1.0, solved=0, first=first, end=first)
+
+
+def merge(a: State, b: State, settings: Settings) -> State:
+    """The stream that has seen the samples of both, which have the same channels; numbers of b are larger."""
+    weighted, raw = merge_moments(a.weighted, b.weighted), merge_moments(a.raw, b.raw)
+    fit = a.fit._replace(nonnegative=a.fit.nonnegative and b.fit.nonnegative)
+    both = union(a.samples, b.samples)
+    state = a._replace(n=a.n + b.n, raw=raw, weighted=weighted, fit=fit, end=b.end, samples=both)
+    if len(both.z):  # first, because the extremes of both were measured from other cones
+        state = solve(state, settings)
+    return _stored(state._replace(rate=min(a.rate, b.rate)), Samples(*(field[:0] for field in both)), settings)
+
+
+def is_same_start(a: State, b: State) -> bool:
+    """Whether two streams have the same channels and seed, so that they can be merged."""
+    same = (bool(np.all(x == y)) for x, y in zip(a.channels[:], b.channels[:], strict=True))
+    return all(same) and a.fit.components.shape == b.fit.components.shape and a.seed == b.seed
 
 
 def _stored(state: State, new: Samples, settings: Settings) -> State:
@@ -233,7 +264,7 @@ def _stored(state: State, new: Samples, settings: Settings) -> State:
     if not state.fit.cone.noise.any():
         extreme[candidates[extremes(state.fit.components @ z[candidates].T)]] = True
     kept, rate = smallest(marks(number), capacity(*state.fit.components.shape), state.rate)
-    kept = (kept | extreme) & (number >= state.n - _MEMORY * settings.horizon)
+    kept = (kept | extreme) & (number >= state.end - _MEMORY * settings.horizon)
     return state._replace(samples=Samples(z[kept], number[kept], extreme[kept]), rate=rate)
 
 
@@ -256,7 +287,7 @@ def readout(state: State, normalize: str) -> tuple[Array, Array, Array, float]:
     W = fit.components
     mean, second = W @ state.raw.mean, W @ state.raw.second @ W.T
     spread = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", W, state.raw.covariance, W), 0))
-    if normalize == "sum" and fit.has_mean:
+    if normalize == "sum" and fit.has_mean and state.n:
         v = np.sqrt(cone.wall.variance)
         g = np.linalg.lstsq(second - np.outer(v, v) * (cone.V @ cone.V.T), mean, rcond=None)[0]
         if not (g > 0).all():
