@@ -7,7 +7,7 @@ return HTML, and escape what they are given. In text, `code` stands between back
 import base64
 import io
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from html import escape
 from pathlib import Path
@@ -31,7 +31,9 @@ h1{font-size:1.7rem;margin-bottom:.2rem}h2{font-size:1.25rem;margin-top:2.4rem;b
 p{max-width:60rem}.lead,figcaption{color:var(--soft)}figcaption{font-size:.9rem}
 figure{margin:1rem 0;overflow-x:auto}img{max-width:100%;height:auto}figure img{background:#fff}
 .beside{display:flex;flex-wrap:wrap;gap:1.5rem}.beside>*{flex:1 1 24rem;min-width:0}.beside>figure{flex:0 1 auto}
-.slides input,.slides img{width:100%}
+.slides fieldset{border:0;margin:0;padding:0;display:flex;flex-wrap:wrap;gap:.2rem .9rem}
+.slides [type=range],.slides img{width:100%}.slides label{padding:.2rem 0}.slides figure{margin:.5rem 0}
+.caption{font-weight:600;margin:.5rem 0}
 .verdict{border-left:4px solid;padding:.1rem .8rem;margin:1rem 0}.verdict p{color:var(--ink);margin:.3rem 0}
 .good{color:var(--good)}.bad{color:var(--bad)}
 .table{overflow-x:auto}table{border-collapse:collapse;font-size:.9rem;margin:.8rem 0}
@@ -42,8 +44,11 @@ th.number,td.number{text-align:right}td.number{font-variant-numeric:tabular-nums
 td.yes,td.no,td.partly{font-weight:600}td.yes{color:var(--good)}td.no{color:var(--bad)}td.partly{color:var(--fair)}
 @media print{:root{color-scheme:light}body{margin:0}h2,figure{break-inside:avoid}}
 """
-#: Shows the picture that the slider is at.
-_SLIDE = "this.parentNode.querySelectorAll('figure').forEach((f,i)=>f.hidden=i!=this.value)"
+#: Shows the slide of the chosen group that the slider is at.
+_SLIDE = (
+    "const at = +this.querySelector(':checked').value + +this.querySelector('[type=range]').value;"
+    "this.querySelectorAll('.slide').forEach((slide, i) => slide.hidden = i != at)"
+)
 
 
 def page(title: str, lead: str, sections: Sections) -> str:
@@ -88,18 +93,28 @@ def _cell(value: object) -> str:
 
 
 def picture(data: bytes, caption: str, kind: str = "svg", alt: str = "") -> str:
-    """Return the bytes of an "svg" or "png" as a figure; `alt` if the caption does not describe it."""
-    source = f"data:image/{'png' if kind == 'png' else 'svg+xml'};base64,{base64.b64encode(data).decode()}"
+    """Return the bytes of an "svg", "png" or "jpeg" as a figure; `alt` if the caption does not describe it."""
+    source = f"data:image/{'svg+xml' if kind == 'svg' else kind};base64,{base64.b64encode(data).decode()}"
     image = f'<img alt="{escape(alt or caption)}" src="{source}">'
     return f"<figure>{image}<figcaption>{escape(caption)}</figcaption></figure>"
 
 
-def slides(pictures: Sequence[str]) -> str:
-    """Return pictures of which a slider shows one; the last one at first."""
-    last = len(pictures) - 1
-    hidden = [picture.replace("<figure", "<figure hidden", 1) for picture in pictures[:-1]]
-    slider = f'<input type="range" min="0" max="{last}" value="{last}" aria-label="picture" oninput="{_SLIDE}">'
-    return f'<div class="slides">{slider}{"".join([*hidden, pictures[-1]])}</div>'
+def slides(name: str, groups: Mapping[str, Sequence[str]], label: str, first: str) -> str:
+    """Return groups of equally many slides, of which one is shown: buttons choose the group, and a slider chooses the slide.
+
+    `name` tells them from others on the page, `label` is that of the slider. The last slide of the group `first` is shown first.
+    """
+    last = max(map(len, groups.values())) - 1
+    buttons, shown = "", ""
+    for i, (group, parts) in enumerate(groups.items()):
+        mark = " checked" * (group == first)
+        button = f'<input type="radio" name="{escape(name)}" value="{i * (last + 1)}"{mark} autocomplete="off">'
+        buttons += f"<label>{button}{escape(group)}</label>"
+        for j, part in enumerate(parts):
+            shown += f'<div class="slide"{"" if group == first and j == last else " hidden"}>{part}</div>'
+    slider = f'<input type="range" max="{last}" value="{last}" autocomplete="off">'
+    controls = f'<fieldset aria-label="{escape(name)}">{buttons}</fieldset><label>{escape(label)}{slider}</label>'
+    return f'<div class="slides" oninput="{_SLIDE}">{controls}<div aria-live="polite">{shown}</div></div>'
 
 
 def beside(*parts: str) -> str:
@@ -108,7 +123,7 @@ def beside(*parts: str) -> str:
 
 
 def figure_bytes(figure: Any, kind: str) -> bytes:
-    """Return a matplotlib figure as "svg" or "png"; the same figure gives the same bytes."""
+    """Return a matplotlib figure as "svg", "png" or "jpeg"; the same figure gives the same bytes."""
     from matplotlib import rc_context
 
     buffer = io.BytesIO()
