@@ -20,7 +20,7 @@ LEAD = (
     "pictures. Choose a network and move the slider: recovered pictures and synapses are those of that moment."
 )
 WORDS = (
-    "Error: mean squared difference of outputs and sources, both of variance 1, after one pass. Of several runs, from other "
+    "Error: the mean squared difference of outputs and sources, both of variance 1, after one pass. Of several runs, from other "
     "weights and with the pixels in another order, the one with the median error is shown. Local rules: a synapse learns from "
     "what its two neurons know. Algorithms 1 and 2 are those of the paper, the others are not in it."
 )
@@ -131,7 +131,7 @@ def demo(
         lines = [f"Mean squared error of sources with variance 1, after one pass; the median of {RUNS} runs:"]
         for name, (_, origin, local, _) in NETWORKS.items():
             errors = ", ".join(
-                f"{title.lower()} {found[name]['error']:.2g}" for title, found in findings["problems"].items()
+                f"{title.lower()} {_short(found[name]['error'])}" for title, found in findings["problems"].items()
             )
             lines.append(f"{name} (from {origin}; local rules: {local}): {errors}")
         console.result([*lines, f"Open {findings['page']} in a browser to see them learn"], findings)
@@ -160,16 +160,15 @@ def _run(seed: int, console: Console) -> tuple[dict[str, Any], tuple[bytes, byte
                     "curve": curve,
                 }
                 slides[name] = [_slide(about, problem.shape, t, *moment) for t, moment in moments.items()]
-                advance(1, f"{title}: {name}, error {curve[len(X)]:.2g}")
+                advance(1, f"{title}: {name}, error {_short(curve[len(X)])}")
                 if (title, name) == ("Photographs", "StreamingNICA"):
                     Y = moments[len(X)][1]
                     Y = Y[:, metrics.match_sources(problem.S, Y).permutation]
                     rows = {"Sources": problem.S, "Mixtures": X, "Recovered": Y}
                     picture = _images(problem.shape, 7.0, "png", *((("", row, ""), Y) for row, Y in rows.items()))
             sections.append((title, _section(title, problem, X, found[title], slides)))
-    sections.append(
-        ("Your own mixtures", [text("`bionica separate mixed-1.png mixed-2.png mixed-3.png -o recovered.png`")])
-    )
+    own = "`bionica separate mixed-1.png mixed-2.png mixed-3.png -o recovered.png`"
+    sections += [("What the words mean", [text(WORDS)]), ("Your own mixtures", [text(own)])]
     findings = {"seed": seed, "runs": RUNS, "seconds": round(time.perf_counter() - started, 3), "problems": found}
     return findings, (picture, page("Networks that unmix pictures", LEAD, sections).encode())
 
@@ -195,6 +194,11 @@ def _outputs(S: Any, network: Any, X: Any) -> tuple[Any, float]:
     return Y, permutation_error(S, Y)
 
 
+def _short(error: float) -> str:
+    """Return two digits of a number, without an exponent."""
+    return np.format_float_positional(error, 2, fractional=False, trim="-")
+
+
 def _images(shape: tuple[int, int], width: float, kind: str, *rows: tuple[Sequence[str], Any]) -> bytes:
     """Return pictures with these names and pixels, one row below the other."""
     from matplotlib.figure import Figure
@@ -217,7 +221,7 @@ def _slide(about: Network, shape: tuple[int, int], t: int, network: Any, Y: Any,
     from ..report import figure_bytes, picture, text
 
     names, mixtures = ([f"{kind} {i + 1}" for i in range(Y.shape[1])] for kind in ("output", "mixture"))
-    caption = f"{t:,} of {len(Y):,} pixels: error {error:.2g}"
+    caption = f"{t:,} of {len(Y):,} pixels: error {_short(error)}"
     figure = Figure(figsize=(4.4, 2.8))
     if about.cls == "StreamingNICA":
         plot.weights(network.components_, rows=names, columns=mixtures, ax=figure.add_axes((0.2, 0.2, 0.75, 0.7)))
@@ -248,12 +252,11 @@ def _section(title: str, problem: Problem, X: Any, found: dict[str, Any], shown:
         pictures("source", "The sources, which no network sees.", problem.S),
         pictures("mixture", "The mixtures, which all networks see, one pixel at a time.", X),
     ]
-    columns = ("network", "error", f"{RUNS} runs", "local rules")
+    columns = ("network", "local", "error", f"{RUNS} runs")
     rows = [
-        (name, f"{of['error']:.2g}", f"{of['errors'][0]:.2g} to {of['errors'][-1]:.2g}", of["local"])
+        (name, of["local"], _short(of["error"]), f"{_short(of['errors'][0])} to {_short(of['errors'][-1])}")
         for name, of in found.items()
     ]
     caption = "Error against pixels seen, both logarithmic."
-    numbers = f"<div>{table(columns, rows)}{text(WORDS)}</div>"
-    moments = slides(title, shown, "pixels seen", problem.first)
-    return [beside(f"<div>{''.join(inputs)}</div>", moments), beside(numbers, drawing(caption, 4.4, 3.2, curves))]
+    numbers = beside(table(columns, rows), drawing(caption, 4.4, 3.2, curves))
+    return [beside(f"<div>{''.join(inputs)}</div>", slides(title, shown, "pixels seen", problem.first)), numbers]
