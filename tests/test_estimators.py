@@ -133,7 +133,6 @@ BAD = {
     "sparse": (scipy.sparse.eye(3, format="csr"), TypeError, "[Ss]parse.*dense"),
     "complex": (np.ones((2, 3)) * 1j, ValueError, "Complex data not supported"),
     "one dimension": (np.ones(3), ValueError, "Expected 2D array"),
-    "three dimensions": (np.ones((2, 3, 3)), ValueError, "Found array with dim 3|expected <= 2"),
 }
 
 

@@ -66,15 +66,12 @@ EXCEPTIONS = {
     ("one", "one row"): "x has shape (1,)",
     ("fit", "reordered"): "",
     ("two", "one row"): "Found array with 1 sample(s)",
-    # These estimate missing values: test_missing.py.
-    **dict.fromkeys(
-        (
-            (f"{name}.{method}", "masked value")
-            for name in ("BatchNICA", "MinimumVolumeCone", "separate")
-            for method in ("fit", "transform", "diagnose")
-        ),
-        "other numbers",
-    ),
+    # These estimate missing values (test_missing.py); one of 1,200 does not change what is said.
+    **{
+        (f"{name}.{method}", "masked value"): "" if method == "diagnose" else "other numbers"
+        for name in ("BatchNICA", "MinimumVolumeCone", "separate")
+        for method in ("fit", "transform", "diagnose")
+    },
     ("OfflineNICA.fit", "Dask with NaN"): "ESTIMATOR would need all of the Dask array X in memory",
 }
 METHODS = (

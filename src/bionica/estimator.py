@@ -137,6 +137,7 @@ class Estimator(
         ----------
         X : array-like or Dask array of shape (n_samples, n_features)
             Mixtures, mean included, in the order in which a network sees them. Not changed. A Dask array is read block by block.
+            An array of more axes, for example a cube (y, x, band), has a sample in each pixel.
         y : None
             Ignored.
         """
@@ -193,12 +194,12 @@ class Estimator(
         Returns
         -------
         ndarray of shape (n_samples, n_components), or Dask array if X is one
-            NaN in rows with fewer numbers than outputs.
+            NaN in rows with fewer numbers than outputs. For a cube (y, x, band): maps, (y, x, n_components), of xarray if X is.
         """
         self._check_is_fitted()
         rows = samples.rows(self, X, missing=self._takes_missing)
         if not isinstance(rows, DaskRows):
-            return self._transformed(rows)
+            return samples.like(X, self._transformed(rows), "source", self.get_feature_names_out)
         if not isinstance(wrap_output(np.zeros((1, self._n_features_out)), None, self), np.ndarray):
             raise ValueError(
                 "set_output would gather the Dask array X in memory: call set_output(transform='default'), and convert the result "
@@ -233,7 +234,11 @@ class Estimator(
         A = self.mixing_
         data = samples.outputs(self, Y, A.shape[1])
         function = partial(finite_map, matrix=A, name=type(self).__name__, offset=self._offset)
-        return data.mapped(function, len(A)).array if isinstance(data, DaskRows) else function(data)
+        return (
+            data.mapped(function, len(A)).array
+            if isinstance(data, DaskRows)
+            else samples.like(Y, function(data), "mixture")
+        )
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write what was learned to `path` as plain arrays and JSON; `bionica.load` reads it, and a network learns on from there.
@@ -585,7 +590,7 @@ class OnlineEstimator(Separator, Estimator):
                         exceeds("huge", float(np.median(Y[row_sample(*Y.shape)].max(axis=1)))), self._tried()
                     )
                 )
-        return wrap_output(Y, X, self)
+        return wrap_output(samples.like(X, Y, "source", self.get_feature_names_out), X, self)
 
     def learn_one(self, x: Sample) -> Self:
         """Learn from a single mixture, with the bits of `partial_fit`. No other thread may use the estimator meanwhile.

@@ -3,7 +3,8 @@
 It decides once what X may be: NumPy arrays of any byte order and layout, lists, data frames, tensors and whatever else NumPy can
 convert, as float32 or float64 (float16, integers and booleans become float64); names and their order; masked values are NaN, which
 pass only where a method estimates missing values (`missing`); infinity, dates, complex numbers, text and sparse matrices are
-refused. An error names the parameter, the value and the remedy.
+refused. An array of more axes, such as a cube (y, x, band), is a sample in each of its pixels: the last axis is that of the
+mixtures, and outputs have the other axes of X (`like`). An error names the parameter, the value and the remedy.
 
 Dask arrays are read block by block, never gathered; Dask is imported only if the user has imported it. `DaskRows` reads the
 blocks one after the other, for the networks, sums over them, for the offline methods, and maps them lazily, for `transform`.
@@ -25,7 +26,7 @@ from sklearn.utils.validation import check_array, validate_data
 
 from .errors import DivergenceError
 from .offline.missing import completed, has_missing, predicted_rank
-from .offline.whitening import NumberedRows, joined, linear_map, row_sample
+from .offline.whitening import NumberedRows, joined, linear_map, mixtures_come_first, row_sample
 
 Array = NDArray[Any]
 Sample = ArrayLike | Mapping[str, float]
@@ -124,9 +125,35 @@ def rows(
         validate_data(owner, X, reset=reset, skip_check_array=True)
         return data
     options: dict[str, Any] = {"dtype": dtype, "ensure_all_finite": False, "ensure_min_samples": min_samples}
-    data = np.asarray(validate_data(owner, _plain(X), reset=reset, **options))
+    data = np.asarray(validate_data(owner, _plain(_pixels(X, check=reset)), reset=reset, **options))
     check_finite(data, 0, owner, missing=missing)
     return data
+
+
+def _pixels(X: Any, check: bool = False) -> Any:
+    """An array of more than two axes as a matrix, a row for each pixel; ValueError if its first axis may be the mixtures."""
+    if getattr(X, "ndim", 2) < 3:
+        return X
+    X = X if isinstance(X, np.ndarray) else np.asarray(X)
+    if check and X.size and X.dtype.kind in "biuf" and mixtures_come_first(X):
+        raise ValueError(
+            f"X has shape {X.shape}, and its last axis must be that of the mixtures, but the first one seems to be: pass "
+            f"np.moveaxis(X, 0, -1). If it is not, pass X.reshape(-1, {X.shape[-1]})"
+        )
+    return X.reshape(-1, X.shape[-1])
+
+
+def like(X: Any, Y: Array, axis: str, names: Callable[[], Array] | None = None) -> Any:
+    """Y, with a row for each sample of X, as an array with the axes of X but the last; if X is of xarray, with its coordinates.
+
+    `axis` is the name of the last axis of Y, and `names` returns its coordinates.
+    """
+    if getattr(X, "ndim", 2) > 2:
+        Y = Y.reshape(*X.shape[:-1], Y.shape[-1])
+    if not (hasattr(X, "dims") and hasattr(X, "coords")):
+        return Y
+    coords = {name: value for name, value in X.coords.items() if X.dims[-1] not in value.dims}
+    return type(X)(Y, dims=(*X.dims[:-1], axis), coords=coords | ({axis: names()} if names else {}))
 
 
 def completed_rows(owner: Any, X: Any, n_components: Any) -> Any:
@@ -140,6 +167,8 @@ def completed_rows(owner: Any, X: Any, n_components: Any) -> Any:
         fewer = f"fewer numbers than n_components={n_components}" if counts.any() else "no number"
         warn(f"{type(owner).__name__}: {short.sum()} samples of X have {fewer} and are left out.", UserWarning)
         X = X[~short]
+        if len(X) and not has_missing(X):
+            return X
     if not len(X) or (empty := np.isnan(X).all(axis=0)).any():
         where = cell(owner, 0, int(np.argmax(empty))).replace("0", ":", 1) if len(X) else "X"
         raise ValueError(f"{where} holds no number: leave this mixture out")
@@ -169,7 +198,7 @@ def _plain(X: Any, argument: str = "X") -> Any:
 def matrix(value: Any, argument: str, name: str, dtype: Any = FLOATS) -> Array:
     """An argument other than X, of the function or estimator called `name`, as a finite matrix."""
     data = check_array(
-        _plain(value, argument), dtype=dtype, input_name=argument, ensure_all_finite=False, estimator=name
+        _plain(_pixels(value), argument), dtype=dtype, input_name=argument, ensure_all_finite=False, estimator=name
     )
     check_finite(data, 0, name, argument)
     return np.asarray(data)

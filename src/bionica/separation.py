@@ -79,7 +79,7 @@ def separate(
 
     Parameters
     ----------
-    X : array-like or Dask array of shape (n_samples, n_features)
+    X : array-like or Dask array of shape (n_samples, n_features), or a cube (y, x, n_features)
         Mixtures, mean included. The number of sources and the method are chosen on 20,000 evenly spaced samples at most.
     n_components : int or "auto", default="auto"
         Number of sources. "auto" takes the number that two halves of the samples agree on: at most 12,

@@ -21,7 +21,7 @@ from .whitening import row_blocks, row_sample
 Array = NDArray[Any]
 
 _ITERATIONS = 500
-_SETTLED = 1e-3  # of sigma: the largest mean change of a missing cell in the last iteration
+_SETTLED = 1e-3  # of sigma: the root mean square change of a predicted cell in the last iteration
 _EXACT = 1e-12  # smallest sigma^2, of the mean square of X
 _HIDDEN = 0.05  # share of the cells that `predicted_rank` hides
 
@@ -56,7 +56,7 @@ def _low_rank(X: Array, d: int) -> tuple[Array, Array, float]:
         squares = np.sum((m * (Z - predicted)) ** 2, axis=0)
         spread = len(X) * d - noise * float(np.einsum("tii->", C))  # sum of a_j' C a_j, by eq. (1)
         noise = max((float(squares.sum()) + noise * spread) / m.sum(), floor)
-        if np.sqrt(np.mean(np.subtract(predicted, before)[~there] ** 2)) < _SETTLED * np.sqrt(noise):
+        if np.sqrt(np.mean(np.subtract(predicted, before) ** 2)) < _SETTLED * np.sqrt(noise):
             break
         before = predicted
     return A, np.sqrt(squares / n_there), noise
