@@ -1,10 +1,11 @@
 """Random valid files, read by bionica and by pandas, SciPy, h5py, zarr, tifffile and Pillow: what differs without a word?
 
-    python benchmarks/files.py [formats | headers] [number of files] [first seed]
+    python benchmarks/files.py [formats | headers | several] [number of files] [first seed]
 
 A file is read as the other library reads it, or refused with the option that decides, or there is a note. Anything else is a
 silent difference; there must be none. `formats` are files of all formats, `headers` tables in text, workbooks and pipes whose
 first line or column holds numbers of 12 kinds, or is missing ("plain"). Of plain tables the share with a needless note is printed.
+`several` are files of several arrays, sheets or meanings of colours, of which one is read.
 """
 
 import io
@@ -17,11 +18,12 @@ from pathlib import Path
 
 import h5py
 import numpy as np
+import openpyxl
 import pandas
 import scipy.io
 import tifffile
 import zarr
-from PIL import Image
+from PIL import Image, ImageOps
 
 from bionica.io import InputError, open_pipe, open_reader
 
@@ -223,7 +225,105 @@ def plain(rng, folder):
     return header(rng, folder, "plain")
 
 
-KINDS = {"formats": FORMATS, "headers": [*(partial(header, kind=kind) for kind in HEADERS), plain, plain, plain, plain]}
+# ---------------------------------------------------------------------------------------------- one of several
+
+
+def arrays(rng):
+    """Return the array that is meant, and others."""
+    X, n = array(rng).astype(float), int(rng.integers(1, 4))
+    others = [
+        rng.random(X.shape),
+        rng.random((4, 3)),
+        rng.random((3, 4, 5)),
+        np.arange(7.0),
+        np.array(3.0),
+        rng.integers(0, 9, (9, 1)),
+    ]
+    return X, {f"other{i}": others[rng.integers(len(others))] for i in range(n)}
+
+
+def several_mat(rng, folder):
+    X, others = arrays(rng)
+    scipy.io.savemat(folder / "x.mat", others | {"X": X, "who": "me"})
+    return [folder / "x.mat"], X, {}
+
+
+def several_hdf5(rng, folder):
+    X, others = arrays(rng)
+    with h5py.File(folder / "x.h5", "w") as file:
+        for name, other in (others | {"g/X": X}).items():
+            file[name] = other
+    return [folder / "x.h5"], X, {}
+
+
+def several_npz(rng, folder):
+    X, others = arrays(rng)
+    np.savez(folder / "x.npz", **others, X=X)
+    return [folder / "x.npz"], X, {}
+
+
+def several_zarr(rng, folder):
+    X, others = arrays(rng)
+    group = zarr.open_group(str(folder / "x.zarr"), mode="w")
+    for name, other in (others | {"X": X}).items():
+        group.create_array(name, data=other)
+    return [folder / "x.zarr"], X, {}
+
+
+def pandas_store(rng, folder):
+    """As pandas stores columns of two types: a block for each."""
+    X, n = rng.random((9, 3)), int(rng.integers(1, 3))
+    with h5py.File(folder / "x.h5", "w") as file:
+        file["t/axis0"], file["t/axis1"], file["t/block0_values"] = np.arange(4), np.arange(9), X
+        file["t/block1_values"] = rng.integers(0, 9, (9, n))
+    return [folder / "x.h5"], np.column_stack([X, np.ones((9, n))]), {}
+
+
+def sheets(rng, folder):
+    X, n = rng.random((9, 3)).round(6), int(rng.integers(2, 5))
+    book, meant = openpyxl.Workbook(), int(rng.integers(n))
+    for i in range(n):
+        sheet = book.active if i == 0 else book.create_sheet(f"s{i}")
+        sheet.sheet_state = "hidden" if rng.random() < 0.4 and i != meant else "visible"
+        for row in X.tolist() if i == meant else rng.random((5, 3)).tolist():
+            sheet.append(row)
+    book.active = meant
+    book.save(folder / "x.xlsx")
+    return [folder / "x.xlsx"], X, {}
+
+
+def colours(rng, folder):
+    """Pictures as a viewer shows them."""
+    image = Image.fromarray(rng.integers(0, 256, [*rng.integers(5, 20, 2), 3]).astype("u1"))
+    form, suffix, how = rng.choice(["RGB", "P", "CMYK", "LA", "RGBA"]), str(rng.choice([".png", ".tif", ".jpg"])), {}
+    image = image.quantize(16) if form == "P" else image.convert(form)
+    shown = np.asarray(image.convert("RGB") if form in ("P", "CMYK", "RGBA") else image, float)
+    if rng.random() < 0.3 and suffix != ".tif":
+        exif = image.getexif()
+        exif[274], how = int(rng.integers(2, 9)), {"exif": exif}
+        shown = None
+    if suffix == ".jpg":
+        image = image if form in ("RGB", "CMYK") else image.convert("RGB")
+        how["quality"] = 100
+    if suffix == ".png" and form == "CMYK":
+        return colours(rng, folder)
+    if suffix == ".png" and form == "P":
+        how["transparency"] = 1
+    image.save(folder / f"x{suffix}", **how)
+    shown = (
+        np.asarray(ImageOps.exif_transpose(Image.open(folder / f"x{suffix}")).convert("RGB"), float)
+        if shown is None or suffix == ".jpg"
+        else shown
+    )
+    return [folder / f"x{suffix}"], shown.reshape(-1, shown.shape[-1]), {}
+
+
+SEVERAL = [several_mat, several_hdf5, several_npz, several_zarr, pandas_store, sheets, colours, colours]
+KINDS = {
+    "several": SEVERAL,
+    "formats": FORMATS,
+    "headers": [*(partial(header, kind=kind) for kind in HEADERS), plain, plain, plain, plain],
+}
 
 
 def compare(seed, folder, group="formats"):
@@ -243,7 +343,8 @@ def compare(seed, folder, group="formats"):
         notes = [note for note in notes if "first line" in note or "first column" in note]
     close = partial(np.allclose, rtol=1e-12, atol=0) if group == "headers" else np.array_equal  # pandas rounds in .xlsx
     if X.shape == expected.shape and close(X, expected.astype(X.dtype)):
-        return name, "noted" if notes and name == "plain" else "equal", str(notes)
+        unnamed = group == "several" and make is not colours and not any("left out" in note for note in notes)
+        return name, "SILENT" if unnamed else "noted" if notes and name == "plain" else "equal", str(notes)
     return name, "noted" if notes else "SILENT", f"{X.shape} for {expected.shape}; {notes} {X[:2, :4].tolist()}"
 
 

@@ -150,7 +150,14 @@ def test_the_only_matrix_among_arrays_is_read_and_several_are_listed(tmp_path, X
         group.create_array(name, shape=array.shape, dtype=array.dtype)[:] = array
     scipy.io.savemat(tmp_path / "x.mat", {"time": X[:, 0], "data": X, "n": 3.0, "name": "word", "s": {"a": X}})
     for suffix in ("h5", "zarr", "mat"):
-        assert np.array_equal(read(tmp_path / f"x.{suffix}"), X)
+        with open_reader(tmp_path / f"x.{suffix}") as reader:
+            assert np.array_equal(reader.read(), X)
+            (note,) = reader.notes
+        assert note.startswith(f"the array {'data' if suffix == 'mat' else 'group/data'} was read, and left out: ")
+        assert "time" in note
+    with h5py.File(tmp_path / "cube.h5", "w") as file:  # the table beside a cube is not what is meant
+        file["cube"], file["calibration"] = np.ones((5, 6, 7)), X
+    assert "cube" in refused(tmp_path / "cube.h5")
     with h5py.File(tmp_path / "y.h5", "w") as file:
         file["first"], file["group/second"] = X, 2 * X
     np.savez(tmp_path / "y.npz", first=X, second=2 * X)
@@ -228,6 +235,8 @@ def test_names_that_cannot_be_read(tmp_path, monkeypatch):
     for name in ("folder.npy", "folder"):
         (tmp_path / name).mkdir()
         assert "is a folder" in refused(tmp_path / name)
+    (tmp_path / "folder" / "1.png").touch()
+    assert f"{tmp_path / 'folder' / '*.png'} (1)" in refused(tmp_path / "folder")
     for name in ("a.csv", "b.csv"):
         (tmp_path / name).write_text("1,2\n")
     assert "not all images" in refused(tmp_path / "a.csv", tmp_path / "b.csv")
@@ -270,7 +279,7 @@ def test_a_sheet_is_read_as_text_is(tmp_path, rng):
     with open_reader(x) as reader:
         assert np.array_equal(reader.read(), X)
         assert np.allclose(reader.wavelengths, WAVELENGTHS)
-        assert len(reader.notes) == 2  # a header of numbers, and the first of two sheets
+        assert reader.notes[1] == "the sheet Sheet was read, and left out: second (dataset= reads another)"
     assert np.array_equal(read(x, dataset="second", header=False), 2 * X)
     assert "there are Sheet, second" in refused(x, dataset="third")
     rows = [["time (s)", '#"a"', "b\tc", *"defghi"], *([i, *row] for i, row in enumerate(X.tolist()))]
@@ -283,6 +292,16 @@ def test_a_sheet_is_read_as_text_is(tmp_path, rng):
         rows[4][2 : 2 + len(cells)] = cells
         assert "line 5" in refused(workbook(tmp_path / "y.xlsx", rows))
     assert read(workbook(tmp_path / "x.xlsx", [[True, 2**40], [False, 0.1]])).tolist() == [[1, 2**40], [0, 0.1]]
+
+
+def test_a_hidden_sheet_is_read_only_if_it_is_named(tmp_path, rng):
+    X = rng.random((9, 3)).round(6)
+    x = workbook(tmp_path / "x.xlsx", (2 * X).tolist(), shown=X.tolist())
+    changed(x, "xl/workbook.xml", lambda data: data.replace(b'state="visible"', b'state="hidden"', 1))
+    with open_reader(x) as reader:
+        assert np.array_equal(reader.read(), X)
+        assert reader.notes[-1].startswith("the sheet shown was read, and left out: Sheet (hidden)")
+    assert np.array_equal(read(x, dataset="Sheet"), 2 * X)
 
 
 def test_a_stale_dimension_cuts_nothing(tmp_path, rng):
@@ -344,6 +363,65 @@ def test_the_bands_of_one_image_are_mixtures(tmp_path, rng, bands, planar):
     with open_reader(tmp_path / "x.tif") as reader:
         assert reader.image_shape == (20, 30)
         assert np.array_equal(reader.read(), image.reshape(-1, bands))
+
+
+def test_colours_are_read_as_they_are_shown(tmp_path, rng):
+    """A palette is applied, an orientation too or it is named, transparency is named, and CMYK is refused."""
+    image = pillow.fromarray(rng.integers(0, 256, (6, 7, 3), dtype=np.uint8))
+    few = image.quantize(8)
+    shown = np.asarray(few.convert("RGB"))
+    few.save(tmp_path / "few.png", transparency=0)
+    few.save(tmp_path / "few.tif")
+    X, notes = read_with_notes(tmp_path / "few.png")
+    assert np.array_equal(X, shown.reshape(-1, 3))
+    assert notes == ["its transparency was left out"]
+    X, notes = read_with_notes(tmp_path / "few.tif")
+    assert np.array_equal(X // 256, shown.reshape(-1, 3))  # the palette of a TIFF has 16 bits
+    assert "palette" in notes[0]
+    image.convert("CMYK").save(tmp_path / "x.tif")
+    assert "SEPARATED: save it as RGB" in refused(tmp_path / "x.tif")
+    exif = image.getexif()
+    exif[274] = 6  # to be turned by 90 degrees
+    image.save(tmp_path / "x.png", exif=exif)
+    with open_reader(tmp_path / "x.png") as reader:
+        assert reader.image_shape == (7, 6)
+        assert np.array_equal(reader.read(), np.rot90(np.asarray(image), -1).reshape(-1, 3))
+        assert "orientation" in reader.notes[0]
+    tifffile.imwrite(tmp_path / "x.tif", np.asarray(image), extratags=[(274, "H", 1, 6, True)])
+    assert "orientation (6)" in read_with_notes(tmp_path / "x.tif")[1][0]
+
+
+def read_with_notes(path):
+    with open_reader(path) as reader:
+        return reader.read(), reader.notes
+
+
+def test_names_of_channels_and_the_size_of_a_pixel_are_those_of_ome(tmp_path, rng):
+    pages = rng.random((2, 20, 30)).astype(np.float32)
+    names = ["DAPI", "GFP"]
+    form = {
+        "axes": "CYX",
+        "Channel": {"Name": names},
+        "PhysicalSizeX": 0.5,
+        "PhysicalSizeY": 250,
+        "PhysicalSizeYUnit": "nm",
+    }
+    form |= {"PhysicalSizeXUnit": "µm"}
+    tifffile.imwrite(tmp_path / "x.ome.tif", pages, photometric="minisblack", metadata=form)
+    with open_reader(tmp_path / "x.ome.tif") as reader:
+        assert (reader.names, reader.notes) == (names, [])
+        assert np.allclose(reader.pixel_size, (0.25, 0.5))
+        with open_writer(tmp_path / "y.tif", 2, float, reader.image_shape, pixel_size=reader.pixel_size) as writer:
+            writer.write(reader.read())
+    with tifffile.TiffFile(tmp_path / "y.tif") as file:
+        assert np.allclose(file.pages[0].get_resolution("MICROMETER"), (2, 4))
+
+
+def test_lines_of_an_image_in_pages_are_named(tmp_path, rng):
+    tifffile.imwrite(tmp_path / "x.tif", rng.random((40, 40, 6)).astype("f4"), photometric="minisblack")
+    X, notes = read_with_notes(tmp_path / "x.tif")
+    assert X.shape == (240, 40)
+    assert "40 pages of 40 x 6 pixels are read as mixtures" in notes[0]
 
 
 def test_transmitted_light_becomes_optical_density(tmp_path, rng):

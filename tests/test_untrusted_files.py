@@ -3,13 +3,17 @@
 import json
 import os
 import pickle
+import re
 import struct
+import subprocess
+import sys
 import warnings
 import zipfile
 import zlib
 
 import numpy as np
 import pytest
+import scipy.io
 
 from conftest import read
 from test_io import changed, refused, workbook
@@ -17,7 +21,8 @@ from test_io import changed, refused, workbook
 h5py = pytest.importorskip("h5py")
 zarr = pytest.importorskip("zarr")
 tifffile = pytest.importorskip("tifffile")
-pytest.importorskip("PIL")
+pandas = pytest.importorskip("pandas")
+pillow = pytest.importorskip("PIL.Image")
 
 
 class Touch:
@@ -116,6 +121,104 @@ def test_hdf5_datasets_in_other_files_are_refused(tmp_path):
     for name in ("x.h5", "v.h5", "l.h5"):
         refused(tmp_path / name)
         refused(tmp_path / name, dataset="d")
+
+
+OPENED = """
+import ctypes, os, sys, warnings
+from pathlib import Path
+from bionica.io import InputError, open_reader
+
+warnings.simplefilter("ignore")
+libc, opened = ctypes.CDLL(None), set()
+for folder in sorted(Path(sys.argv[1]).iterdir()):
+    (target,) = [path for path in folder.iterdir() if path.name.startswith("x.")]
+    try:
+        open_reader(target).read()  # imports what it needs
+    except InputError:
+        pass
+
+def hook(event, arguments):
+    if event == "open" and isinstance(arguments[0], str | bytes | os.PathLike):
+        opened.add(os.path.abspath(os.fsdecode(arguments[0])))
+
+sys.addaudithook(hook)
+for folder in sorted(Path(sys.argv[1]).iterdir()):
+    (target,) = [path for path in folder.iterdir() if path.name.startswith("x.")]
+    opened.clear()
+    watch = libc.inotify_init1(os.O_NONBLOCK)
+    libc.inotify_add_watch(watch, os.fsencode(folder), 0x20)  # what C opens: IN_OPEN
+    try:
+        outcome = str(open_reader(target).read().shape)
+    except InputError as error:
+        outcome = str(error)
+    events, names = b"", []
+    try:
+        events = os.read(watch, 2**16)
+    except BlockingIOError:
+        pass
+    while events:
+        length = int.from_bytes(events[12:16], sys.byteorder)
+        names.append(os.fsdecode(events[16 : 16 + length].rstrip(bytes(1))))
+        events = events[16 + length :]
+    inside = [path for path in opened if path.startswith(str(folder.parent)) and not path.startswith(str(target))]
+    foreign = [name for name in names if name and name != target.name]
+    print(folder.name, "|", *inside, *foreign, "|", outcome)
+"""
+
+
+def test_opening_a_file_opens_this_file_only(tmp_path, rng):
+    """Each format, with a reference to another file where it has a place for one; a named pipe would never return."""
+    X = rng.random((6, 4))
+    plain, linked = (
+        ["csv", "xlsx", "npy", "npz", "mat", "h5", "zarr", "parquet", "png"],
+        ["link", "virtual", "external", "ome", "pipe"],
+    )
+    folders = {name: tmp_path / name for name in (*plain, *linked)}
+    for folder in folders.values():
+        folder.mkdir()
+        (folder / "secret").write_bytes(bytes(range(192)))
+    np.savetxt(folders["csv"] / "x.csv", X, delimiter=",", header="see secret")
+    workbook(folders["xlsx"] / "x.xlsx", X.tolist())
+    np.save(folders["npy"] / "x.npy", X)
+    np.savez(folders["npz"] / "x.npz", X=X)
+    scipy.io.savemat(folders["mat"] / "x.mat", {"X": X})
+    for name in ("link", "virtual"):
+        with h5py.File(folders[name] / "secret", "w") as file:
+            file["d"] = X
+    with h5py.File(folders["h5"] / "x.h5", "w") as file:
+        file["d"] = X
+    with h5py.File(folders["link"] / "x.h5", "w") as file:
+        file["e"], file["d"] = X, h5py.ExternalLink("secret", "d")
+    with h5py.File(folders["virtual"] / "x.h5", "w") as file:
+        layout = h5py.VirtualLayout((6, 4), "f8")
+        layout[:] = h5py.VirtualSource(str(folders["virtual"] / "secret"), "d", (6, 4))
+        file.create_virtual_dataset("d", layout)
+    with h5py.File(folders["external"] / "x.h5", "w") as file:
+        file.create_dataset("d", (6, 4), "f8", external=[("secret", 0, 192)])
+    zarr.create_array(str(folders["zarr"] / "x.zarr"), data=X)
+    pandas.DataFrame(X, columns=[*"abcd"]).to_parquet(folders["parquet"] / "x.parquet")
+    image = (255 * rng.random((5, 6, 3))).astype("u1")
+    pillow.fromarray(image).save(folders["png"] / "x.png", exif=b"Exif\0\0")
+    for name in ("ome", "pipe"):  # channels in another file
+        tifffile.imwrite(folders[name] / "x.ome.tif", image.transpose(2, 0, 1), ome=True, metadata={"axes": "CYX"})
+        with tifffile.TiffFile(folders[name] / "x.ome.tif", mode="r+") as file:
+            text = file.pages[0].description
+            planes = "".join(
+                f'<TiffData IFD="0" FirstC="{c}" PlaneCount="1"><UUID FileName="secret.ome.tif">urn:uuid:0{c}</UUID></TiffData>'
+                for c in range(3)
+            )
+            text = re.sub("<TiffData.*</TiffData>|<TiffData[^>]*/>", planes, text, flags=re.DOTALL)
+            file.pages[0].tags["ImageDescription"].overwrite(text.encode())
+    tifffile.imwrite(folders["ome"] / "secret.ome.tif", image.transpose(2, 0, 1), photometric="minisblack")
+    os.mkfifo(folders["pipe"] / "secret.ome.tif")
+    run = [sys.executable, "-c", OPENED, str(tmp_path)]
+    lines = subprocess.run(run, capture_output=True, text=True, timeout=100, check=True).stdout.splitlines()
+    table = {
+        name.strip(): (foreign.strip(), outcome.strip())
+        for name, foreign, outcome in (line.split("|") for line in lines)
+    }
+    assert {name: foreign for name, (foreign, _) in table.items()} == dict.fromkeys(folders, "")
+    assert {name for name, (_, outcome) in table.items() if outcome[0] == "("} == {*folders} - {"virtual", "external"}
 
 
 def test_a_pipe_or_a_device_is_not_read_by_accident(tmp_path):

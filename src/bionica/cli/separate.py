@@ -118,8 +118,8 @@ def separate(
     first = Path(inputs[0])
     stem = "sources" if len(inputs) > 1 else f"{first.stem}-sources"
     suffix = ".png" if first.suffix.lower() in (".jpg", ".jpeg") else first.suffix  # no loss
-    default = first.with_name(stem + (suffix if suffix.lower() in (*io.WRITTEN, *io.IMAGES) else ".csv"))
-    path = None if output == "-" or (from_pipe and output is None) else Path(output or default)
+    default = first.parent / (stem + (suffix if suffix.lower() in (*io.WRITTEN, *io.IMAGES) else ".csv"))
+    path = None if output == "-" or (from_pipe and output is None) else Path(default if output is None else output)
     console = Console(json=json, quiet=quiet, data_on_stdout=path is None)
     with console.session(interrupted="Interrupted: nothing was written"):
         run = Separation(
@@ -284,7 +284,7 @@ class Separation:
             yield io.TextWriter(typer.get_binary_stream("stdout"), names, self.decimal)
             return
         form: dict[str, Any] = {"label_names": reader.label_names, "label_types": reader.label_types}
-        form |= {"names": self.names, "decimal": self.decimal}
+        form |= {"names": self.names, "decimal": self.decimal, "pixel_size": reader.pixel_size}
         with io.open_writer(path, d, dtype, reader.image_shape, **form) as writer:
             if self.resume and path.exists():
                 with io.open_written(path, len(reader.label_names), self.decimal) as before:

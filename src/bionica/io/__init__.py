@@ -1,5 +1,6 @@
 """Mixtures and sources in files and pipes. `open_reader` chooses a reader by the suffix of the file."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial
@@ -125,8 +126,12 @@ def check_inputs(inputs: Sequence[str | Path]) -> list[Path]:
         suffix = path.suffix.lower()
         if not path.exists():
             raise InputError(f"{path} does not exist: check the name (the current folder is {Path.cwd()})")
-        if path.is_dir() != (suffix == ".zarr"):
-            raise InputError(f"{path} is a {'folder' if path.is_dir() else 'file'}: give a file, or a folder of Zarr")
+        if path.is_dir() and suffix != ".zarr":
+            known = Counter(file.suffix for file in path.iterdir() if file.suffix.lower() in _OPENERS)
+            files = ", ".join(f"{path / '*'}{each} ({n})" for each, n in known.most_common(3))
+            raise InputError(f"{path} is a folder: give files{f', of it {files}' if files else ''}")
+        if suffix == ".zarr" and not path.is_dir():
+            raise InputError(f"{path} is a file, and Zarr is a folder: give the folder")
         if not path.is_file() and not path.is_dir():
             raise InputError(f"{path} is a pipe or a device, which is read only once: cat {path} | bionica separate -")
         if suffix not in _OPENERS:

@@ -12,7 +12,7 @@ import numpy as np
 from ..errors import InputError, printable
 from . import reader as base
 from .reader import Array, Columns, Labels, MatrixReader, Reader, import_optional
-from .text import check_archive
+from .text import check_archive, describe_choice
 
 #: Types of real numbers, as MATLAB and Arrow call them.
 _NUMBER = re.compile("double|single|logical|bool|float|halffloat|u?int(8|16|32|64)")
@@ -28,7 +28,7 @@ def open_npz(path: Path, columns: Columns, axis: int = 0, dataset: str | None = 
     """Open an array of an .npz file, by default the only one. It is unpacked to memory."""
     with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
         check_archive(arrays.zip)
-        chosen = choose_array(str(path), dict.fromkeys(arrays.files, ()), dataset)
+        chosen, _ = choose_array(str(path), dict.fromkeys(arrays.files, ()), dataset)  # several are asked about
         name, member = f"{path}[{chosen}]", arrays.zip.getinfo(f"{chosen}.npy")
         if member.compress_type != zipfile.ZIP_STORED:  # a small file may unpack to gigabytes
             base.check_size(name, member.file_size, "save it as .npy, or with numpy.savez, which does not pack it")
@@ -41,12 +41,14 @@ def open_mat(path: Path, columns: Columns, axis: int = 0, dataset: str | None = 
     from scipy.io import loadmat, whosmat
 
     try:
-        numbers = {key: shape for key, shape, kind in whosmat(path) if _NUMBER.fullmatch(kind)}
+        shapes = {key: shape if _NUMBER.fullmatch(kind) else None for key, shape, kind in whosmat(path)}
     except NotImplementedError:  # MATLAB 7.3: HDF5, in which a matrix is known as its transpose
         return open_hdf5(path, columns, 1 - axis, dataset)
-    chosen = choose_array(str(path), numbers, dataset)
+    chosen, notes = choose_array(str(path), shapes, dataset)
     matrix = loadmat(path, variable_names=[chosen])[chosen]
-    return MatrixReader(str(path), lambda: matrix, axis, columns)
+    reader = MatrixReader(str(path), lambda: matrix, axis, columns)
+    reader.notes += notes
+    return reader
 
 
 def open_hdf5(path: Path, columns: Columns, axis: int = 0, dataset: str | None = None) -> MatrixReader:
@@ -55,13 +57,17 @@ def open_hdf5(path: Path, columns: Columns, axis: int = 0, dataset: str | None =
     file = h5py.File(path, "r")
     arrays: dict[str, Any] = {}
     file.visititems(lambda name, item: arrays.update({name: item} if isinstance(item, h5py.Dataset) else {}))
-    for name, array in [*arrays.items()]:  # MATLAB's text and cells, whose parts are below #refs#
-        if name.startswith("#") or array.attrs.get("MATLAB_class") in (b"char", b"cell"):
-            del arrays[name]
-    array = arrays[choose_array(str(path), _shapes(arrays), dataset)]
+    shapes = _shapes(arrays)
+    for name, array in arrays.items():  # MATLAB's text and cells, whose parts are below #refs#
+        if array.attrs.get("MATLAB_class") in (b"char", b"cell"):
+            shapes[name] = None
+    shapes = {name: shape for name, shape in shapes.items() if not name.startswith("#")}
+    chosen, notes = choose_array(str(path), shapes, dataset)
+    array = arrays[chosen]
     if array.external or array.is_virtual:  # these can name any file of this machine
         raise InputError(f"{path}: {array.name} has its numbers in other files: copy it into a dataset of its own")
     reader = MatrixReader(str(path), lambda: array, axis, columns)
+    reader.notes += notes
     reader.callback(file.close)
     return reader
 
@@ -72,24 +78,30 @@ def open_zarr(path: Path, columns: Columns, axis: int = 0, dataset: str | None =
     root = zarr.open(str(path), mode="r")
     nodes = [("", root)] if isinstance(root, zarr.Array) else root.members(max_depth=None)
     arrays = {name: node for name, node in nodes if isinstance(node, zarr.Array)}
-    chosen = choose_array(str(path), _shapes(arrays), dataset)
-    return MatrixReader(str(path / chosen), lambda: arrays[chosen], axis, columns)
+    chosen, notes = choose_array(str(path), _shapes(arrays), dataset)
+    reader = MatrixReader(str(path / chosen), lambda: arrays[chosen], axis, columns)
+    reader.notes += notes
+    return reader
 
 
 def _shapes(arrays: Mapping[str, Any]) -> dict[str, Sequence[int] | None]:
     return {name: array.shape if array.dtype.kind in "biuf" else None for name, array in arrays.items()}
 
 
-def choose_array(name: str, shapes: Mapping[str, Sequence[int] | None], dataset: str | None) -> str:
-    """Return the array to read, by the shapes (None: not of numbers): that of `dataset`, the only matrix, or the only array."""
+def choose_array(name: str, shapes: Mapping[str, Sequence[int] | None], dataset: str | None) -> tuple[str, list[str]]:
+    """Return the array to read, by the shapes (None: not of numbers), and a note that names those left out.
+
+    It is that of `dataset`, the only one with two axes or more that are longer than 1 (to MATLAB vectors are matrices), or the only
+    one of numbers. Otherwise InputError asks for `dataset`.
+    """
     numbers = {key: shape for key, shape in shapes.items() if shape is not None} or shapes
-    # To MATLAB scalars and vectors are matrices too.
-    matrices = [key for key, shape in numbers.items() if shape and len(shape) == 2 and min(shape) > 1]
-    choices = [key for key in shapes if key == dataset.strip("/")] if dataset else matrices
+    tables = [key for key, shape in numbers.items() if sum(length > 1 for length in shape or ()) > 1]
+    choices = [key for key in numbers if key == dataset.strip("/")] if dataset else tables
     if len(choices) != 1 and (dataset or len(numbers) != 1):
         what, known = f"no array of numbers {dataset!r}" if dataset else f"{len(numbers)} arrays", [*numbers][:20]
         raise InputError(f"{name} has {what}: choose one with dataset=, of {', '.join(known) or 'none'}")
-    return (choices or [*numbers])[0]
+    chosen = (choices or [*numbers])[0]
+    return chosen, [] if dataset else describe_choice("array", chosen, [key for key in shapes if key != chosen])
 
 
 class ParquetReader(Reader):

@@ -5,18 +5,33 @@ import math
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import InputError
+from ..errors import InputError, printable
 from . import reader as base
 from .reader import Array, Columns, MatrixReader, explain_errors, import_optional
 
 TIFF = (".tif", ".tiff")
 IMAGES = (".png", ".jpg", ".jpeg", ".bmp", *TIFF)
 _ALPHA = (1, 2)  # extra samples of a TIFF that are transparency
+_INTENSITIES = ("MINISBLACK", "MINISWHITE", "RGB", "PALETTE")  # how the pixels of a TIFF are meant
+_JPEG = 7
+_ORIENTATION = 274  # number of this tag, in EXIF and in TIFF
+_MICROMETRES = {"nm": 1e-3, "µm": 1.0, "mm": 1e3}
 _DARKEST = 1e-6  # of the brightest pixel, in images of floats
 _SMALLER = "crop it, or save the mixtures as .npy or .h5"
+
+
+class Stack(NamedTuple):
+    """What an image file holds."""
+
+    pages: Array  # pages x height x width (x bands)
+    alpha: Sequence[int]  # the bands that are transparency
+    notes: Sequence[str]
+    names: Sequence[str] = ()  # of the pages
+    pixel_size: tuple[float, float] | None = None  # height and width of a pixel in micrometres
 
 
 def open_images(paths: Sequence[Path], columns: Columns, *, optical_density: bool = False) -> MatrixReader:
@@ -30,10 +45,9 @@ def open_images(paths: Sequence[Path], columns: Columns, *, optical_density: boo
     notes = []
     for path in paths:
         with explain_errors(str(path)):
-            stack, alpha = (_tiff if path.suffix.lower() in TIFF else _picture)(path)
-        if alpha:
-            notes.append(f"{path}: " * (len(paths) > 1) + "its transparency was left out")
-            stack = np.delete(stack, alpha, axis=3)
+            file = (_tiff if path.suffix.lower() in TIFF else _picture)(path)
+        notes += [f"{path}: " * (len(paths) > 1) + note for note in file.notes]
+        stack = np.delete(file.pages, file.alpha, axis=3) if file.alpha else file.pages
         stacks.append(stack[..., 0] if stack.shape[3:] == (1,) else stack)
         if len(paths) > 1 and (len(stack) > 1 or stacks[-1].shape != stacks[0].shape):
             shapes = f"{len(stack)} x {stacks[-1].shape[1:]}, and the first 1 x {stacks[0].shape[1:]}"
@@ -51,14 +65,19 @@ def open_images(paths: Sequence[Path], columns: Columns, *, optical_density: boo
         darkest = _DARKEST * brightest if matrix.dtype.kind == "f" else 1.0
         matrix = np.log10(brightest / np.maximum(matrix, darkest))
     header = [f"mixture_{i}" for i in range(1, len(images) + 1)]
+    if len(images) == len(file.names):
+        header = [*file.names]
+    if len(images) > images.shape[2] and len(paths) == 1:
+        size = f"{len(images)} pages of {images.shape[1]} x {images.shape[2]} pixels"
+        notes.append(f"its {size} are read as mixtures: if a page is a line of an image, save each band as a page")
     reader = MatrixReader(name, lambda: matrix, 1, columns, header)
-    reader.image_shape, reader.notes = images.shape[1:], notes
+    reader.image_shape, reader.notes, reader.pixel_size = images.shape[1:], [*notes, *reader.notes], file.pixel_size
     return reader
 
 
-def _picture(path: Path) -> tuple[Array, list[int]]:
-    """Return the image of a PNG, JPEG or BMP, 1 x height x width (x bands), and the bands that are transparency."""
-    pillow = import_optional("PIL.Image", "reading images")
+def _picture(path: Path) -> Stack:
+    """Read a PNG, JPEG or BMP."""
+    pillow, operations = (import_optional(f"PIL.{name}", "reading images") for name in ("Image", "ImageOps"))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of Pillow, about sizes: they are checked here
         with path.open("rb") as file:
@@ -69,12 +88,17 @@ def _picture(path: Path) -> tuple[Array, list[int]]:
             base.check_size(str(path), math.prod(image.size) * len(image.getbands()), _SMALLER)
             if getattr(image, "n_frames", 1) > 1 or image.mode in ("CMYK", "LAB", "HSV"):
                 raise InputError(f"{path} holds several images, or colours as {image.mode}: save it as RGB or TIFF")
-            array = np.asarray(image.convert("RGB") if image.mode.startswith("P") else image)
-            return array[np.newaxis], [-1] if image.mode in ("LA", "RGBA") else []
+            turned = image.getexif().get(_ORIENTATION, 1) != 1
+            alpha = image.mode in ("LA", "RGBA")
+            notes = ["its transparency was left out"] * (alpha or "transparency" in image.info)
+            notes += ["it was turned as its EXIF orientation says"] * turned
+            shown = operations.exif_transpose(image) if turned else image
+            array = np.asarray(shown.convert("RGB") if image.mode.startswith("P") else shown)
+            return Stack(array[np.newaxis], [-1] if alpha else [], notes)
 
 
-def _tiff(path: Path) -> tuple[Array, list[int]]:
-    """Return the pages of a TIFF, pages x height x width (x bands), copied to disk, and the bands that are transparency."""
+def _tiff(path: Path) -> Stack:
+    """Read the pages of a TIFF, which are copied to disk. Series are not asked for: those of OME may be in other files."""
     tifffile = import_optional("tifffile", "reading TIFF")
     skipped: list[logging.LogRecord] = []  # pages that tifffile cannot read: mixtures would be missing
     with base.log_records("tifffile", logging.ERROR, skipped.append), tifffile.TiffFile(path) as file:
@@ -84,14 +108,54 @@ def _tiff(path: Path) -> tuple[Array, list[int]]:
                 base.check_size(f"{path}, page {i}", page.nbytes, _SMALLER)
             elif page.size * page.bitspersample > 8 * path.stat().st_size:
                 raise InputError(f"{path}, page {i} has {page.size:,} values, more than the file: it is not complete")
-        axes, extra = pages[0].axes, pages[0].extrasamples
-        stored = sum(page.size for page in pages) == sum(series.size for series in file.series)
-        if not stored or len({(page.shape, page.dtype) for page in pages}) > 1 or {*axes} not in ({*"YX"}, {*"YXS"}):
+        first = pages[0]
+        axes, extra, meaning = first.axes, first.extrasamples, getattr(first.photometric, "name", first.photometric)
+        # ImageJ, tifffile and MetaMorph may store images behind the only page.
+        more = (
+            first.is_stk
+            or (file.imagej_metadata or {}).get("images", 1) > len(pages)
+            or (first.is_shaped and '"truncated": true' in first.description)
+        )
+        if more or len({(page.shape, page.dtype) for page in pages}) > 1 or {*axes} not in ({*"YX"}, {*"YXS"}):
             raise InputError(f"{path} does not hold pages of one shape, height x width: save it as such")
-        images: Array = file.asarray(slice(None), out="memmap").reshape(-1, *pages[0].shape)
+        if meaning not in _INTENSITIES and not (meaning == "YCBCR" and first.compression == _JPEG):
+            raise InputError(f"{path} holds colours as {meaning}: save it as RGB")
+        images: Array = file.asarray(slice(None), out="memmap").reshape(-1, *first.shape)
+        notes = ["in it 0 is white"] * (meaning == "MINISWHITE")
+        orientation = first.tags.valueof(_ORIENTATION, 1)
+        notes += [f"its orientation ({orientation}) is not applied: pixels are in the order of the file"] * (
+            orientation != 1
+        )
+        names, pixel_size = _ome(file.ome_metadata, len(pages), notes) if file.is_ome else ([], None)
+        palette = first.colormap if meaning == "PALETTE" else None
     if skipped:
         raise InputError(f"{path} cannot be read: {skipped[0].getMessage()}")
+    if palette is not None:
+        base.check_size(str(path), 6 * images.size, _SMALLER)
+        return Stack(np.moveaxis(palette[:, images], 0, 3), [], [*notes, "the colours of its palette were read"])
     if "S" not in axes:
-        return images, []
+        return Stack(images, [], notes, names, pixel_size)
     images = np.moveaxis(images, axes.index("S") + 1, 3)
-    return images, [j for j, kind in enumerate(extra, images.shape[3] - len(extra)) if kind in _ALPHA]
+    alpha = [j for j, kind in enumerate(extra, images.shape[3] - len(extra)) if kind in _ALPHA]
+    notes += ["its transparency was left out"] * bool(alpha)
+    return Stack(images, alpha, notes, names if images.shape[3] == 1 else [], pixel_size)
+
+
+def _ome(description: Any, n_pages: int, notes: list[str]) -> tuple[list[str], tuple[float, float] | None]:
+    """Return the names of the channels, if these are the pages, and the size of a pixel. A note says what is not in the file."""
+    parse = import_optional("defusedxml.ElementTree", "reading OME-TIFF").fromstring
+    pixels = parse(description).find(".//{*}Pixels")
+    if pixels is None:
+        return [], None
+    n_planes = math.prod(int(pixels.get(f"Size{axis}", 1)) for axis in "CZT")
+    names = [printable(channel.get("Name") or "") for channel in pixels.iterfind("{*}Channel")]
+    if n_planes > n_pages and sum(int(each.get("SamplesPerPixel", 1)) for each in pixels.iterfind("{*}Channel")) == len(
+        names
+    ):
+        notes.append(
+            f"it holds {n_pages} of {n_planes} images: other files, which its OME metadata name, are not opened"
+        )
+    units = [_MICROMETRES.get(pixels.get(f"PhysicalSize{axis}Unit", "µm"), 0.0) for axis in "YX"]
+    sizes = [float(pixels.get(f"PhysicalSize{axis}", 0)) * unit for axis, unit in zip("YX", units, strict=True)]
+    named = len(names) == n_pages and all(names) and len({*names}) == n_pages
+    return names if named else [], (sizes[0], sizes[1]) if min(sizes) > 0 else None

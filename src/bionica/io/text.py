@@ -389,8 +389,19 @@ def check_archive(archive: zipfile.ZipFile) -> None:
             raise InputError(f"{archive.filename}: {part.filename[:60]!r} is not packed by deflate: save it again")
 
 
+def describe_choice(kind: str, chosen: str, others: Sequence[str]) -> list[str]:
+    """Return a note that names what was read of several, and what was not."""
+    more = f" and {len(others) - 20} more" if len(others) > 20 else ""
+    names = ", ".join(map(printable, others[:20]))
+    return (
+        [f"the {kind} {printable(chosen)} was read, and left out: {names}{more} (dataset= reads another)"]
+        if others
+        else []
+    )
+
+
 def open_xlsx(path: Path, columns: Columns, dataset: str | None = None, **form: Any) -> Reader:
-    """Open a sheet of a workbook, by default the first one, row by row as if it were text. No formula is evaluated."""
+    """Open a sheet of a workbook, by default the first that is not hidden, as if it were text. No formula is evaluated."""
     openpyxl = base.import_optional("openpyxl", "reading .xlsx")
     base.import_optional("defusedxml", "reading .xlsx")  # openpyxl then refuses XML that names entities
     with zipfile.ZipFile(path) as archive:
@@ -402,14 +413,16 @@ def open_xlsx(path: Path, columns: Columns, dataset: str | None = None, **form: 
         sheets = {" ".join(each.title.split()): each for each in book.worksheets}
         if not sheets or dataset not in (None, *sheets):
             raise InputError(f"{path} has no sheet {dataset or 'of cells'!r}: there are {', '.join(sheets) or 'none'}")
-        chosen = sheets[dataset or next(iter(sheets))]
+        shown = [title for title, each in sheets.items() if each.sheet_state == "visible"]
+        title = dataset or (shown or [*sheets])[0]
+        chosen = sheets[title]
         chosen.reset_dimensions()  # a stale <dimension> would cut rows and columns
         lines = [line.rstrip("\t") for line in tabbed(chosen.iter_rows(values_only=True))]
     tabs = next((line.count("\t") for line in lines if line), 0)  # missing cells at the end of a row are empty
     lines = [line + "\t" * (tabs - line.count("\t")) if line else line for line in lines]
     reader = TextReader(path, columns, lambda: [lines], separator="\t", **form)
-    if len(sheets) > 1 and dataset is None:
-        reader.notes.append(f"of its {len(sheets)} sheets the first was read (dataset= reads another)")
+    others = [each + " (hidden)" * (each not in shown) for each in sheets if each != title]
+    reader.notes += [] if dataset else describe_choice("sheet", title, others)
     return reader
 
 

@@ -68,14 +68,19 @@ def _save_array(path: Path, rows: Array, name: str) -> None:
             file[name] = rows
 
 
-def _save_images(paths: Sequence[Path], rows: Array, shape: tuple[int, ...]) -> None:
+def _save_images(
+    paths: Sequence[Path], rows: Array, shape: tuple[int, ...], pixel_size: tuple[float, float] | None
+) -> None:
     """Write pages of a TIFF in float32, or an image for each source, its largest value white."""
     if paths[0].suffix.lower() in TIFF:
         tifffile = import_optional("tifffile", "writing TIFF")
         pages = (np.ascontiguousarray(source, np.float32).reshape(shape) for source in rows.T)
         colour = "rgb" if len(shape) == 3 else "minisblack"
+        form: dict[str, Any] = {"shape": (rows.shape[1], *shape), "dtype": np.float32, "photometric": colour}
+        if pixel_size:
+            form |= {"resolution": (1e4 / pixel_size[1], 1e4 / pixel_size[0]), "resolutionunit": "CENTIMETER"}
         with tifffile.TiffWriter(paths[0], bigtiff=rows.size * 4 > 2**31) as file:
-            file.write(pages, shape=(rows.shape[1], *shape), dtype=np.float32, photometric=colour)
+            file.write(pages, **form)
         return
     pillow = import_optional("PIL.Image", "writing images")
     for path, source in zip(paths, rows.T, strict=True):
@@ -108,13 +113,13 @@ def output_files(path: Path, n_sources: int | None) -> list[Path]:
 def open_writer(
     path: Path, n_sources: int, dtype: Any, image_shape: tuple[int, ...] | None = None, *,
     label_names: Sequence[str] = (), label_types: Sequence[Any] = (), names: Sequence[str] | None = None,
-    array: str = "sources", decimal: str = ".",
+    array: str = "sources", decimal: str = ".", pixel_size: tuple[float, float] | None = None,
 ) -> Iterator[Any]:  # fmt: skip
     """Open a file for sources in the format of its suffix: `write(block, labels)` appends samples.
 
     The file appears under its name when it is complete. Text and Parquet hold the labels of the samples too; `label_types` are
     their types in Arrow, text by default. `names` are those of the sources, `array` that of an array in an .npz or HDF5, and
-    `decimal` is the decimal point of text: with a comma, a .csv has ; between numbers.
+    `decimal` is the decimal point of text: with a comma, a .csv has ; between numbers. `pixel_size` is that of `Reader`.
 
     Examples
     --------
@@ -151,4 +156,4 @@ def open_writer(
                 if image_shape is None or suffix in _ARRAYS:
                     _save_array(parts[0], rows.reshape(-1, n_sources), array)
                 else:
-                    _save_images(parts, rows.reshape(-1, n_sources), image_shape)
+                    _save_images(parts, rows.reshape(-1, n_sources), image_shape, pixel_size)
