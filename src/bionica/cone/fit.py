@@ -30,6 +30,7 @@ _HARD = 1e5  # m of the wall on spectra
 _WIDTHS = (0.3, 3e-2)  # e of walls without noise
 _SUBSET = 20_000
 _MAX_ROUNDS = 30
+_HARDER = 10.0
 _STILL = 0.1  # change of P, and of the logarithms of c and of the noise
 _TIE = 0.02  # of the objective, for each source
 _LEAST_TOUCHED = 0.05  # share of samples or channels that an end of the possible cones counts for, if none touch it
@@ -165,14 +166,15 @@ def settle_walls(data: Data, cone: Cone, *, known: bool, prior: float | None = N
 
     `known` says whether the noise is, `prior` what is believed of its variance otherwise. The wall on the spectra is as hard as
     their noise: least squares for given outputs y determines a_j up to noise of variance v (<y y'>^{-1})_jj / n in every channel.
-    Over n, as all of (1), its likelihood has m_j = k <|a_j|>^2 / (v (<y y'>^{-1})_jj).
+    Over n, as all of (1), its likelihood has m_j = k <|a_j|>^2 / (v (<y y'>^{-1})_jj). If that cone leaves the samples, it is solved
+    again from where it was, inside a wall that is ten times as hard, and counts as not settled.
     """
-    wall, n_iter = cone.wall, cone.n_iter
+    wall, n_iter, hardness = cone.wall, cone.n_iter, 1.0
     V, Y = data.outputs(cone.V)
     for r in range(_MAX_ROUNDS):
         size = np.linalg.norm(V, axis=1)
         leaks = leakages(Y, np.sqrt(wall.variance) * size, data.weights)
-        wall, change = next_wall(wall, leaks, size, known=known, prior=prior)
+        wall, change = next_wall(wall, leaks, size, hardness, known=known, prior=prior, one=len(data.B) > 0)
         if not wall.variance.any():
             return Cone(V, wall, n_iter, True)
         if len(data.B):
@@ -183,10 +185,13 @@ def settle_walls(data: Data, cone: Cone, *, known: bool, prior: float | None = N
         moved, turn, iterations = minimise_on_all(V, data, wall, tol=tol)
         n_iter += iterations
         if not max(turn, np.max(np.sqrt(wall.variance) * np.linalg.norm(moved, axis=1))) < LOST:
-            break
+            if not len(data.B):  # `fit_data` falls back to nonnegative ICA
+                break
+            hardness *= _HARDER
+            continue
         V, Y = data.outputs(moved)
         if r > 1 and max(turn, change) < _STILL:
-            return Cone(V, wall, n_iter, True)
+            return Cone(V, wall, n_iter, hardness == 1)
     return Cone(V, wall, n_iter, False)
 
 

@@ -294,13 +294,21 @@ def leakages(Y: Array, noise: Array, weights: Array) -> Leakage:
 
 
 def next_wall(
-    wall: Wall, leaks: Leakage, size: Array, *, known: bool, prior: float | None = None
+    wall: Wall,
+    leaks: Leakage,
+    size: Array,
+    hardness: float = 1.0,
+    *,
+    known: bool,
+    prior: float | None = None,
+    one: bool = False,
 ) -> tuple[Wall, float]:
-    """The wall that the leakage asks for, eq. (4), and the largest change of a logarithm.
+    """The wall that the leakage asks for, eq. (4), times `hardness`, and the largest change of a logarithm.
 
     `size` is |V_i|; `known` says whether the noise variance is known. Otherwise an output with few samples below zero takes that of
     the prior, or that of all outputs without one. If no noise is seen, or if fewer than 30 samples lie near the facets, then the
-    variances are zero.
+    variances are zero. `one`: all facets have the geometric mean of their hardnesses. Beside a wall on the spectra, facets that noise
+    hides would otherwise take turns in moving, because the leakage of each depends on where the others are.
     """
     v = wall.variance
     if not known:
@@ -312,6 +320,7 @@ def next_wall(
             c = np.where(np.isnan(wall.c), FIRST_C, wall.c)
             return wall._replace(c=c, variance=np.zeros_like(v), e=np.sqrt(wall.variance) * size), 0.0
     s = np.sqrt(v) * size
-    c = np.where(leaks.n_near >= _FEW, s / np.maximum(leaks.force, LEAST_SHARE * s), 10.0)
+    c = hardness * np.where(leaks.n_near >= _FEW, s / np.maximum(leaks.force, LEAST_SHARE * s), 10.0)
+    c = np.full_like(c, np.exp(np.log(c).mean())) if one else c
     change = max(np.abs(np.log(c / wall.c)).max(), np.abs(np.log(v / wall.variance)).max())
     return wall._replace(c=c, variance=v, e=np.zeros(len(v))), float(change)
