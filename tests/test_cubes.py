@@ -2,9 +2,13 @@
 
 import numpy as np
 import pytest
+import tifffile
+from scipy.io import savemat
+from typer.testing import CliRunner
 
 import bionica
-from bionica import BatchNICA, MinimumVolumeCone, StreamingNICA
+from bionica import BatchNICA, MinimumVolumeCone, StreamingNICA, io
+from bionica.cli import app
 from bionica.metrics import match_sources
 
 
@@ -66,3 +70,54 @@ def test_xarray_in_and_out():
     assert {"y", "land", "exposure", "source"} == set(maps.coords)
     np.testing.assert_array_equal(maps.values, model.transform(X))
     assert model.inverse_transform(maps).dims == ("y", "x", "mixture")
+
+
+@pytest.mark.parametrize("suffix", ["npy", "h5", "zarr", "mat"])
+def test_a_cube_in_a_file(tmp_path, suffix):
+    _, _, X = cube()
+    path = tmp_path / f"x.{suffix}"
+    if suffix == "npy":
+        np.save(path, X)
+    elif suffix == "mat":
+        savemat(path, {"cube": X})
+    else:
+        pytest.importorskip({"h5": "h5py"}.get(suffix, suffix))
+        with io.open_writer(path, 20, float, X.shape[:2]) as writer:
+            writer.write(X.reshape(-1, 20))
+    with io.open_reader(path) as reader:
+        assert reader.image_shape == (30, 40) and "30 x 40 pixels" in reader.notes[0]
+        np.testing.assert_array_equal(reader.read(), X.reshape(-1, 20))
+        np.testing.assert_array_equal(reader.fetch(np.array([3, 50, 1100])), X.reshape(-1, 20)[[3, 50, 1100]])
+        np.testing.assert_array_equal(reader.fetch(slice(30, 95)), X.reshape(-1, 20)[30:95])
+
+
+def test_the_command_line_writes_maps(tmp_path):
+    S, _, X = cube()
+    np.save(tmp_path / "x.npy", X)
+    command = ["separate", str(tmp_path / "x.npy"), "--sources", "3", "--method", "cone", "-q"]
+    for out, read in (("y.npy", np.load), ("y.tif", lambda file: np.moveaxis(tifffile.imread(file), 0, 2))):
+        result = CliRunner().invoke(app, [*command, "-o", str(tmp_path / out)])
+        assert result.exit_code == 0, result.output
+        maps = read(tmp_path / out)
+        assert maps.shape == (30, 40, 3)
+        assert match_sources(S.reshape(-1, 3), maps.reshape(-1, 3), by="correlation").correlation.min() > 0.99
+
+
+def test_a_stack_in_a_file_is_refused(tmp_path):
+    np.save(tmp_path / "x.npy", np.moveaxis(cube()[2], 2, 0))
+    with pytest.raises(io.InputError, match="the mixtures of a cube are its last axis"):
+        io.open_reader(tmp_path / "x.npy")
+
+
+def test_the_matlab_files_of_unmixing(tmp_path):
+    """Laid out as those of Samson, Jasper Ridge and Urban: Y is bands x pixels, and pixels run down the columns of the image."""
+    S, A, X = cube()
+    Y = X.reshape(-1, 20, order="F").T
+    truth = {"M": A.T, "A": S.reshape(-1, 3, order="F").T}
+    savemat(tmp_path / "x.mat", {"Y": Y, "nRow": 30.0, "nCol": 40.0, "maxValue": 1.0, **truth})
+    with io.open_reader(tmp_path / "x.mat") as reader:
+        assert reader.image_shape == (30, 40)
+        np.testing.assert_array_equal(reader.read().reshape(X.shape), X)
+        assert "the array Y was read, and left out: maxValue, M, A (dataset= reads another)" in reader.notes
+    with io.open_reader(tmp_path / "x.mat", dataset="M") as reader:
+        assert reader.read().shape == (20, 3)

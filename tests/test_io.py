@@ -191,7 +191,7 @@ def test_a_large_chunk_is_decoded_once(tmp_path, rng, monkeypatch):
     ("array", "message"),
     [
         (np.ones(5), "mixtures are a matrix"),
-        (np.ones((2, 2, 2)), "mixtures are a matrix"),
+        (np.ones((2, 2, 2, 2)), "mixtures are a matrix"),
         (np.ones((0, 3)), "not empty"),
         (np.ones((4, 2), complex), "not real numbers"),
         (np.array([["a", "b"]]), "not real numbers"),
@@ -544,7 +544,7 @@ def test_samples_of_a_stream_do_not_depend_on_its_cuts(rng):
 def test_masked_numbers_are_not_learned_from(X):
     """scikit-learn ignores masks: the numbers below them would be samples."""
     masked = np.ma.masked_greater(np.abs(X), 2.0)
-    for estimator in (bionica.BatchNICA(2), bionica.StreamingNICA(2)):
+    for estimator in (bionica.TwoCompartmentNICA(2), bionica.StreamingNICA(2)):
         with pytest.raises(ValueError, match="NaN"):
             estimator.fit(masked)
         with pytest.raises(ValueError, match="NaN"):

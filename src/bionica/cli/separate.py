@@ -178,7 +178,7 @@ class Separation:
         if (from_pipe and sys.stdin is None) or (to_stdout and sys.stdout is None):
             raise io.InputError("standard input or output is closed: give files, the INPUT and -o")
         if self.path is not None:
-            io.check_format(self.path, images=all(Path(name).suffix.lower() in io.IMAGES for name in self.inputs))
+            io.check_format(self.path, images=all(Path(name).suffix.lower() in io.PIXELS for name in self.inputs))
             files = io.output_files(self.path, self.n_sources)
             targets += [io.Target("-o", file, force or self.resume) for file in files]
         if self.model is not None:
@@ -279,6 +279,8 @@ class Separation:
     def _open_output(self, dtype: Any) -> Iterator[Any]:
         """Open the output of the sources; with --resume, after the rows that are there."""
         reader, path, d = self.reader, self.path, len(self.names)
+        if path is not None and path.suffix.lower() in io.IMAGES and reader.image_shape is None:
+            io.check_format(path, images=False)
         if path is None:
             names = [*reader.label_names, *self.names] if reader.header else None
             yield io.TextWriter(typer.get_binary_stream("stdout"), names, self.decimal)

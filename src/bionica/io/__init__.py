@@ -16,7 +16,7 @@ from .text import TEXT, TextReader, open_xlsx, read_lines
 from .write import WRITTEN, TextWriter, check_format, open_writer, output_files
 
 __all__ = [
-    "IMAGES", "WRITTEN",
+    "IMAGES", "PIXELS", "WRITTEN",
     "Columns", "InputError", "OutputError", "Reader", "RowSample", "Target", "TextWriter",
     "check_folder", "check_format", "check_inputs", "check_targets", "import_optional", "is_disk_full",
     "open_pipe", "open_reader", "open_writer", "open_written", "output_files", "wavelengths_in", "write_atomically", "write_own",
@@ -34,6 +34,9 @@ _OPENERS: dict[str, tuple[Callable[..., Reader], tuple[str, ...]]] = {
     ".zarr": (open_zarr, ("axis", "dataset")),
     **dict.fromkeys(IMAGES, (open_images, ("optical_density",))),
 }
+
+#: Suffixes of files that may hold images or cubes, so that their sources may be images.
+PIXELS = tuple(suffix for suffix in _OPENERS if suffix not in (*TEXT, ".xlsx", ".parquet"))
 
 
 def open_reader(

@@ -1,5 +1,6 @@
 """Mixtures in files of arrays: NumPy's .npy and .npz, HDF5, MATLAB's .mat, Zarr and Parquet."""
 
+import math
 import re
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,17 +37,32 @@ def open_npz(path: Path, columns: Columns, axis: int = 0, dataset: str | None = 
     return MatrixReader(name, lambda: array, axis, columns)
 
 
-def open_mat(path: Path, columns: Columns, axis: int = 0, dataset: str | None = None) -> MatrixReader:
-    """Open a matrix of a .mat file, by default the only one."""
+def open_mat(path: Path, columns: Columns, axis: int | None = None, dataset: str | None = None) -> MatrixReader:
+    """Open a matrix of a .mat file, by default the only one.
+
+    If nRow and nCol say how large an image is, as in the files on which unmixing is compared (Y or V, bands x pixels, beside M and
+    A), the largest matrix with as many pixels is that image.
+    """
     from scipy.io import loadmat, whosmat
 
     try:
         shapes = {key: shape if _NUMBER.fullmatch(kind) else None for key, shape, kind in whosmat(path)}
     except NotImplementedError:  # MATLAB 7.3: HDF5, in which a matrix is known as its transpose
-        return open_hdf5(path, columns, 1 - axis, dataset)
-    chosen, notes = choose_array(str(path), shapes, dataset)
+        return open_hdf5(path, columns, 1 - (axis or 0), dataset)
+    image = [
+        int(loadmat(path, variable_names=[key])[key].item()) for key in ("nRow", "nCol") if shapes.get(key) == (1, 1)
+    ]
+    pixels = math.prod(image) if len(image) == 2 and axis is None else 0
+    scenes = {key: math.prod(shape) for key, shape in shapes.items() if shape and pixels and pixels in shape[:2]}
+    if scenes and not dataset:
+        chosen = max(scenes, key=scenes.__getitem__)
+        notes = describe_choice("array", chosen, [key for key in shapes if key not in (chosen, "nRow", "nCol")])
+    else:
+        chosen, notes = choose_array(str(path), shapes, dataset)
     matrix = loadmat(path, variable_names=[chosen])[chosen]
-    reader = MatrixReader(str(path), lambda: matrix, axis, columns)
+    if chosen in scenes:  # MATLAB counts pixels down the columns of the image
+        matrix = (matrix if len(matrix) == pixels else matrix.T).reshape(*image, -1, order="F")
+    reader = MatrixReader(str(path), lambda: matrix, axis or 0, columns)
     reader.notes += notes
     return reader
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import InputError
+from ..offline.whitening import mixtures_come_first
 from .files import is_disk_full
 
 Array = NDArray[Any]
@@ -315,6 +316,23 @@ class Reader(ExitStack):
         return self.sample(2**62)[0]
 
 
+class Cube:
+    """An array (y, x, band) as a matrix, a row for each pixel; lines of the image are read when they are needed."""
+
+    def __init__(self, array: Any) -> None:
+        self._array, (height, self._width, bands) = array, map(int, array.shape)
+        self.shape, self.dtype = (height * self._width, bands), array.dtype
+
+    def __getitem__(self, index: Any) -> Array:
+        """The pixels of a slice, or of these numbers, which rise."""
+        at = np.arange(self.shape[0])[index] if isinstance(index, slice) else np.asarray(index)
+        lines = np.unique(at // self._width)
+        if len(lines) == lines[-1] - lines[0] + 1:
+            part = np.asarray(self._array[int(lines[0]) : int(lines[-1]) + 1]).reshape(-1, self.shape[1])
+            return np.asarray(part[at - lines[0] * self._width])
+        return np.concatenate([self._array[int(y)][at[at // self._width == y] % self._width] for y in lines])
+
+
 class MatrixReader(Reader):
     """A matrix, anything with `shape`, `dtype` and slices. What the file stores together, in `chunks`, is fetched together.
 
@@ -328,6 +346,17 @@ class MatrixReader(Reader):
     ) -> None:
         super().__init__(name)
         array = open_array()
+        if len(array.shape or ()) == 3 and 0 not in array.shape:
+            if axis or mixtures_come_first(array):
+                raise InputError(
+                    f"{name} has shape {array.shape}, and the mixtures of a cube are its last axis: save it so"
+                )
+            self.image_shape, cube = tuple(map(int, array.shape[:2])), open_array
+            open_array = lambda: Cube(cube())  # noqa: E731
+            array = open_array()
+            self.notes.append(
+                "a cube of {} x {} pixels; its last axis is that of the mixtures".format(*self.image_shape)
+            )
         shape, dtype, chunks = tuple(map(int, array.shape or ())), np.dtype(array.dtype), getattr(array, "chunks", None)
         if len(shape) != 2 or 0 in shape:
             raise InputError(f"{name} has shape {shape}: mixtures are a matrix, samples x mixtures, and not empty")

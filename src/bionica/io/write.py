@@ -154,6 +154,7 @@ def open_writer(
                 kept.flush()
                 rows = np.memmap(kept, dtype, "r") if kept.tell() else np.empty(0, dtype)
                 if image_shape is None or suffix in _ARRAYS:
-                    _save_array(parts[0], rows.reshape(-1, n_sources), array)
+                    shape = (-1,) if image_shape is None else image_shape
+                    _save_array(parts[0], rows.reshape(*shape, n_sources), array)
                 else:
                     _save_images(parts, rows.reshape(-1, n_sources), image_shape, pixel_size)
