@@ -166,8 +166,8 @@ def settle_walls(data: Data, cone: Cone, *, known: bool, prior: float | None = N
 
     `known` says whether the noise is, `prior` what is believed of its variance otherwise. The wall on the spectra is as hard as
     their noise: least squares for given outputs y determines a_j up to noise of variance v (<y y'>^{-1})_jj / n in every channel.
-    Over n, as all of (1), its likelihood has m_j = k <|a_j|>^2 / (v (<y y'>^{-1})_jj). If that cone leaves the samples, it is solved
-    again from where it was, inside a wall that is ten times as hard, and counts as not settled.
+    Over n, as all of (1), its likelihood has m_j = k <|a_j|>^2 / (v (<y y'>^{-1})_jj). If that cone leaves the samples, it is
+    solved again from where it was, inside a wall that is ten times as hard, and counts as not settled.
     """
     wall, n_iter, hardness = cone.wall, cone.n_iter, 1.0
     V, Y = data.outputs(cone.V)

@@ -307,8 +307,8 @@ def next_wall(
 
     `size` is |V_i|; `known` says whether the noise variance is known. Otherwise an output with few samples below zero takes that of
     the prior, or that of all outputs without one. If no noise is seen, or if fewer than 30 samples lie near the facets, then the
-    variances are zero. `one`: all facets have the geometric mean of their hardnesses. Beside a wall on the spectra, facets that noise
-    hides would otherwise take turns in moving, because the leakage of each depends on where the others are.
+    variances are zero. `one`: all facets have the geometric mean of their hardnesses. Beside a wall on the spectra, facets that
+    noise hides would otherwise take turns in moving, because the leakage of each depends on where the others are.
     """
     v = wall.variance
     if not known:
