@@ -9,6 +9,7 @@ ValueError, unless they are those that a running model may change (`_may_change`
 
 from __future__ import annotations  # help() shows ArrayLike, not what it is a union of
 
+import operator
 import os
 import time
 import warnings
@@ -48,7 +49,7 @@ from .kernels.rule import REPAIRS, UNSETTLED, finite, pseudoinverse, rule_of
 from .model_file import contents, write_model
 from .offline.missing import has_missing
 from .offline.missing import outputs as incomplete_outputs
-from .offline.whitening import rank_of, row_blocks, row_sample
+from .offline.whitening import fold, rank_of, row_blocks, row_sample
 from .samples import Array, DaskRows, Sample, blocks_of, check_finite, collected, finite_map, some_rows, warn
 from .trust.diagnosis import TOLD, Diagnosis, diagnose
 from .trust.findings import Finding, evidence, exceeds, finding, ranked_findings
@@ -77,7 +78,7 @@ TRAINING: dict[str, list[Any]] = {
 }
 #: The number of sources of each of the paper's problems.
 SOURCES = {"d3": 3, "d10": 10, "images": 3}
-_REFIT_ROWS, _REFIT_NUMBERS = 100_000, 1 << 24  # most samples and numbers of X that halves are drawn from
+_REFIT_ROWS, _REFIT_NUMBERS = 100_000, 1 << 23  # most samples and numbers of X that halves are drawn from
 _CHECKED = 1000  # samples on which a fit is checked: at most a tenth of its time
 
 
@@ -371,26 +372,15 @@ class Separator:
         True
         """
         self._check_is_fitted()
-        blocks = blocks_of(samples.rows(self, X))
         A = np.asarray(self.mixing_, np.float64)
-        index = np.arange(len(A))
-        groups = [index[first::10] for first in range(min(len(A), 10))]
-        # One mixture has no others: it is predicted from itself.
-        others = [np.setdiff1d(index, group) if len(A) > 1 else index for group in groups]
-        inverses = [np.linalg.pinv(A[rest]) for rest in others]
-        total = missed = 0.0
-        for x in (block[rows].astype(np.float64) for block in blocks for rows in row_blocks(*block.shape)):
-            total += float(np.sum(x**2))
-            for group, rest, inverse in zip(groups, others, inverses, strict=True):
-                outputs = np.maximum(x[:, rest] @ inverse.T, 0)
-                missed += float(np.sum((x[:, group] - outputs @ A[group].T) ** 2))
-        return 1 - missed / total if total else float(missed == 0)
+        missed, total = fold(samples.rows(self, X), _cross_validated, operator.add, A)
+        return float(1 - missed / total if total else missed == 0)
 
     def diagnose(self, X: ArrayLike, *, refit: bool = True) -> Diagnosis:
         """Say, without knowing the sources, how far to believe the fit, and what to do if not.
 
         Halves of X, without outliers, are fitted by clones of this estimator: a network learns from each of them as a stream. Of
-        more than 100,000 samples, or 2^24 numbers, a sample is used (the last samples, with a horizon).
+        more than 100,000 samples, or 2^23 numbers (64 MB), a sample is used (the last samples, with a horizon).
 
         Parameters
         ----------
@@ -445,6 +435,22 @@ class Separator:
     def _warn(self, found: Sequence[Finding]) -> None:
         if found:
             warn(f"{type(self).__name__}: {' '.join(one.text(**self._names) for one in found)}")
+
+
+def _cross_validated(X: Array, A: Array) -> Array:
+    """The energy of X (n, k) that is not predicted from other mixtures (`score`), and that of X."""
+    index = np.arange(len(A))
+    groups = [index[first::10] for first in range(min(len(A), 10))]
+    # One mixture has no others: it is predicted from itself.
+    others = [np.setdiff1d(index, group) if len(A) > 1 else index for group in groups]
+    inverses = [np.linalg.pinv(A[rest]) for rest in others]
+    total = missed = 0.0
+    for x in (X[rows].astype(np.float64) for rows in row_blocks(*X.shape)):
+        total += float(np.sum(x**2))
+        for group, rest, inverse in zip(groups, others, inverses, strict=True):
+            outputs = np.maximum(x[:, rest] @ inverse.T, 0)
+            missed += float(np.sum((x[:, group] - outputs @ A[group].T) ** 2))
+    return np.array([missed, total])
 
 
 def _refits(estimator: Any, n: int) -> Callable[[Array], tuple[Array, Array]]:
