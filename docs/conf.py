@@ -25,7 +25,6 @@ extensions = [
     "matplotlib.sphinxext.plot_directive",
     "myst_parser",
     "numpydoc",
-    "paper_results",
     "picture_first",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",

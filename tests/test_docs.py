@@ -94,6 +94,7 @@ def test_pages_link_to_files_that_exist():
         "docs/index.md",
         "docs/start.md",
         "docs/cone-network.md",
+        "docs/paper/index.md",
         *(f"docs/guides/{name}.md" for name in ("spectra", "images", "streams", "no-tuning")),
     ],
 )

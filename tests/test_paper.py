@@ -1,5 +1,6 @@
 """`bionica.paper` without its runs: plans, verdicts, summaries, the authors' run; and the table of the page of the paper."""
 
+import pkgutil
 import re
 from pathlib import Path
 
@@ -83,6 +84,13 @@ def test_figure_1_mixes_the_sources_out_of_the_orthant():
     assert S.shape == (20_000, 2)
     assert S.min() == 0
     assert np.mean(X.min(axis=1) < 0) > 0.2
+
+
+@pytest.mark.parametrize(("figure", "name"), [("figure2", "InterneuronNICA"), ("figure3", "TwoCompartmentNICA")])
+def test_circuits_are_those_of_the_two_algorithms(figure, name):
+    (case,) = cases(figure, "d3", as_authors=True)
+    assert case.network.name == name
+    assert case.estimator().eta0 == getattr(bionica, name).as_published("d3").eta0
 
 
 # ---------------------------------------------------------------------------------------------------------- verdicts
@@ -249,3 +257,61 @@ def test_the_other_two_are_the_reference():
     rates = reference.learning_rate(np.arange(60), 0.1, 1e-7)
     np.testing.assert_allclose(Y, reference.run(reference.two_layer_nsm_step, state, X[:60], rates), atol=1e-12)
     assert np.linalg.det(state["W_yy"]) > 1e-4
+
+
+# ----------------------------------------------------------------------------------------------------------- the page
+
+PAGE = (ROOT / "docs" / "paper" / "index.md").read_text()
+INDEX = [
+    line.strip("| ").split(" | ") for line in PAGE.split("| in the paper |")[1].splitlines()[2:] if line[:1] == "|"
+]
+
+
+def test_the_page_says_where_everything_is():
+    named = ", ".join(row[0] for row in INDEX)
+    assert [int(n) for n in re.findall(r"\((\d+)\)", named)] == [*range(1, 23)]
+    for thing in (
+        "Algorithm 1",
+        "Algorithm 2",
+        "Lemma 1",
+        "Lemma 2",
+        "Appendix A",
+        "Appendix B",
+        "Appendix C",
+        "repairs",
+    ):
+        assert thing in named
+    for thing in (*(f"Figure {n}" for n in range(1, 6)), "Table 1", "error(t)", "sparse uniform", "images", "mixing"):
+        assert thing in named
+    tests = "".join(path.read_text() for path in (ROOT / "tests").glob("test_*.py"))
+    for row in INDEX:
+        assert len(row) == 4, row
+        assert all(cell.strip() for cell in row), row
+        places = re.findall(r"`(bionica[\w.]+)`", row[2])
+        assert places, row
+        assert all(pkgutil.resolve_name(place) is not None for place in places)
+        shown = re.findall(r"`(\w+(?:\.png)?)`|\((\w+\.md)\)", row[3])
+        assert shown, row
+        for name, page in shown:
+            if name.startswith("test_"):
+                assert f"def {name}(" in tests, name
+            else:
+                assert (ROOT / "docs" / "paper" / (name or page)).exists(), row
+
+
+def test_the_code_of_the_page_is_that_of_the_reference():
+    lines = {line.strip() for line in Path(reference.__file__).read_text().splitlines()}
+    quoted = "".join(re.findall(r"^```py\n(.*?)^```", PAGE, flags=re.MULTILINE | re.DOTALL)).splitlines()
+    assert len(quoted) > 20
+    assert [line for line in quoted if line not in lines] == []
+
+
+def test_the_page_needs_no_build():
+    """Plain Markdown, but for the hidden list of pages at its end; pictures are small, and there."""
+    body = PAGE.split("```{toctree}")[0]
+    assert "```{" not in body
+    assert "{class}" not in body
+    pictures = re.findall(r"!\[[^]]+\]\(([^)]+)\)", body)
+    assert pictures == ["figure1.png", "figure2.png", "figure3.png", "figure4.png", "figure5.png", "table1.png"]
+    for name in pictures:
+        assert (ROOT / "docs" / "paper" / name).stat().st_size < 200_000

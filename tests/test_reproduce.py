@@ -50,11 +50,11 @@ def run(tmp_path_factory, pictures):
 
 def test_all_leaves_tables_figures_and_a_report(run, tmp_path):
     folder, summary = run
-    for name in ("figure1", "figure4", "figure5", "table1"):
+    for name in ("figure1", "figure2", "figure3", "figure4", "figure5", "table1"):
         assert (folder / f"{name}.png").read_bytes().startswith(b"\x89PNG")
         assert b"<svg" in (folder / f"{name}.svg").read_bytes()
     page = (folder / "report.html").read_text()
-    assert page.count("data:image/svg+xml;base64,") == 4
+    assert page.count("data:image/svg+xml;base64,") == 6
     assert not re.findall(r'(?:src|href)="(?!data:)', page)
     rows = read(folder / "summary.csv")
     for row in rows:

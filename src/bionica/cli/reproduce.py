@@ -10,7 +10,7 @@ import typer
 from ..io import check_folder, import_optional
 from .console import Console
 
-_TARGETS = ("figure1", "figure4", "figure5", "table1", "convergence", "cone-network", "all")
+_TARGETS = ("figure1", "figure2", "figure3", "figure4", "figure5", "table1", "convergence", "cone-network", "all")
 Target = StrEnum("Target", {name: name for name in _TARGETS})  # type: ignore[misc]
 _ALL = Target("all")
 

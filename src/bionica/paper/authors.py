@@ -7,13 +7,13 @@ code has put out, to rounding (`benchmarks/authors_runs.py`):
 - A neuron whose outputs in the first 100 mixtures sum to exactly 0 is flipped once, after the next one. The authors' solver may
   put out 1e-17 for 0, so that silent neurons of theirs may stay silent.
 - Algorithm 1 settles with 1e-10 added to every entry of W_ny W_yn.
-- Algorithm 2: after mixtures 1, 101, 201, ... W_zz becomes V Lambda V', with V from the solver for matrices that need not be
-  symmetric. V is not orthogonal if eigenvalues are equal, and after the first mixture d - 1 of them are: W_zz changes by up to a
-  fifth, in a way that depends on the last bits of the first mixture. Later it stays the same. Complex eigenvalues end the run.
+- Algorithm 2: with the repairs W_zz becomes V Lambda V', where V is from the solver for matrices that need not be symmetric. V is
+  not orthogonal if eigenvalues are equal, and after the first mixture d - 1 of them are: W_zz changes by up to a fifth, in a way
+  that depends on the last bits of the first mixture. Later it stays the same. Complex eigenvalues end the run.
 - 2-layer NSM: 0.1 I is added to W_yy if its determinant is below 1e-4.
 - Nonnegative PCA: mixtures are whitened by C_xx^-1/2, with the covariance over T - 1.
-
-Repairs of degenerate weights are omitted: they did not act in any run that we looked at, and one of them is random.
+- Repairs are made after mixtures 1, 101, 201, ...: rows of W_xy with a norm below 0.1 become random, singular values of W_ny below
+  0.01 or above 100 and eigenvalues of W_zz below 1e-4 become 1. Singular values of W_xy are not looked at.
 """
 
 from typing import Any
@@ -41,6 +41,11 @@ def interneuron_step(state: State, x: Array, eta: float) -> Array:
     dx, dy, dn = x - state["x_bar"], y - state["y_bar"], n - state["n_bar"]
     W_xy += eta * (np.outer(dy, dx) - W_xy)
     W_ny += eta * (np.outer(dy, dn) - W_ny)
+    if state["t"] % 100 == 1:
+        small = np.linalg.norm(W_xy, axis=1) < 0.1
+        W_xy[small] = state["rng"].standard_normal((small.sum(), len(x)))
+        U, sigma, Vh = np.linalg.svd(W_ny, full_matrices=False)
+        W_ny[:] = U * np.where((sigma < 0.01) | (sigma > 100), 1, sigma) @ Vh
     W_yn[:] = W_ny.T
     return y
 
@@ -61,7 +66,7 @@ def two_compartment_step(state: State, x: Array, eta: float) -> Array:
             raise ArithmeticError(
                 f"W_zz has complex eigenvalues after mixture {state['t']}, which ends the authors' code"
             )
-        W_zz[:] = V * Lambda @ V.T
+        W_zz[:] = V * np.where(Lambda < 1e-4, 1, Lambda) @ V.T
     return z
 
 

@@ -1,4 +1,4 @@
-"""The paper's figures: point clouds (1), error curves (4), images (5), and the grid of appendix C."""
+"""The paper's figures: point clouds (1), circuits (2, 3), error curves (4), images (5), and the grid of appendix C."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -85,7 +85,7 @@ def _draw_errors(axis: Any, rows: Sequence[Row], geometric: bool) -> None:
         else:
             axis.fill_between(t, lower, upper, color=color, alpha=0.18, linewidth=0)
             axis.plot(t, middle, line, color=color, label=label, linewidth=1.7, zorder=2)
-    summary = "geometric mean and one standard deviation of the logarithm" if geometric else "mean and 90 % interval"
+    summary = "geometric mean, 1 SD of its log" if geometric else "mean and 90 % interval"
     axis.set(xscale="log", yscale="log", xlim=(1, end), xlabel="samples, t", ylabel=f"error(t), {summary}")
     axis.grid(alpha=0.25, which="major", linewidth=0.6)
     axis.spines[["top", "right"]].set_visible(False)
@@ -125,6 +125,15 @@ def scatter_figure(config: Reproduction, rows: Sequence[Row]) -> Any:
         axis.set_ylabel(f"${symbol}_2$", rotation=0)
         axis.set_aspect("equal", adjustable="datalim")
         axis.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
+def circuit_figure(config: Reproduction, rows: Sequence[Row]) -> Any:
+    """Draw the circuit of a network with the weights that it has learned (figures 2 and 3)."""
+    experiment = rows[0]["experiment"]
+    (case,) = plans_of(replace(config, experiments=(experiment,)))[experiment, "d3"].cases()
+    figure = _figure(5.6, 4.4)
+    plot.circuit(outputs(case)[0], ax=figure.subplots())
     return figure
 
 

@@ -31,6 +31,15 @@ _SECTIONS = {
         "on Dirichlet abundances in 10 mixtures, with noise 36 dB below them; on images without noise. One pass, default "
         "parameters; outputs are scaled to variance 1. Not in the paper.",
     ),
+    "figure1": ("Figure 1: the problem", figures.scatter_figure, "Plumbley's two steps; three sources followed."),
+    "figure2": (
+        "Figure 2: the circuit of Algorithm 1", figures.circuit_figure,
+        "Inputs, principal neurons and interneurons; synapses as wide as the weights that were learned at d = 3.",
+    ),
+    "figure3": (
+        "Figure 3: the circuit of Algorithm 2", figures.circuit_figure,
+        "Inputs, dendrites and somata; synapses as wide as the weights that were learned at d = 3.",
+    ),
     "figure4": (
         "Figure 4: sparse uniform sources", figures.error_figure,
         "error(t) with the printed mixing matrices. Lines are means over runs and shades 90 % confidence intervals of the mean, as "
@@ -49,7 +58,6 @@ _SECTIONS = {
         "Table 1: the grid search", figures.grid_figure,
         "Mean final error at every learning rate and decay of the grid; of Algorithm 2, with the best τ.",
     ),
-    "figure1": ("Figure 1: the problem", figures.scatter_figure, "Plumbley's two steps; three sources followed."),
 }  # fmt: skip
 
 

@@ -18,7 +18,9 @@ Array = NDArray[Any]
 #: The four networks of the paper's figures 4 and 5.
 NETWORKS = ("InterneuronNICA", "TwoCompartmentNICA", "TwoLayerNSM", "NonnegativePCA")
 #: The experiments that `bionica reproduce` knows.
-EXPERIMENTS = ("figure1", "figure4", "figure5", "table1")
+EXPERIMENTS = ("figure1", "figure2", "figure3", "figure4", "figure5", "table1")
+#: The networks of the circuits in figures 2 and 3.
+CIRCUITS = {"figure2": "InterneuronNICA", "figure3": "TwoCompartmentNICA"}
 #: Not in the paper: correlated sources.
 CONE_NETWORK = "cone-network"
 _COPULAS = {f"d{d}-rho{rho:g}": (d, rho) for d, rho in ((3, 0.0), (3, 0.3), (3, 0.5), (3, 0.7), (5, 0.5), (10, 0.5))}
@@ -101,7 +103,14 @@ class Reproduction:
 def plans_of(config: Reproduction) -> dict[tuple[str, str], Plan]:
     """Return the plan of every experiment and setting, the long ones first."""
     grids = ("images", "d10", "d3") if config.full else ("d3",)
-    settings = {"figure1": ("d2",), "figure4": ("d10", "d3"), "figure5": ("images",), "table1": grids}
+    settings = {
+        "figure1": ("d2",),
+        "figure2": ("d3",),
+        "figure3": ("d3",),
+        "figure4": ("d10", "d3"),
+        "figure5": ("images",),
+        "table1": grids,
+    }
     settings |= {CONE_NETWORK: tuple(CORRELATED)} | {name: tuple(rows) for name, rows in MAPS.items()}
     return {(name, setting): _plan(config, name, setting) for name in config.experiments for setting in settings[name]}
 
@@ -126,7 +135,9 @@ def _map_plan(config: Reproduction, row: MapRow) -> Plan:
 def _plan(config: Reproduction, experiment: str, setting: str) -> Plan:
     if experiment in MAPS:
         return _map_plan(config, MAPS[experiment][setting])
-    runs = {"figure1": 1, "table1": min(config.runs, GRID_RUNS)}.get(experiment, config.runs)
+    runs = {"figure1": 1, "figure2": 1, "figure3": 1, "table1": min(config.runs, GRID_RUNS)}.get(
+        experiment, config.runs
+    )
     body: dict[str, Any] = {
         "seeds": list(range(config.seed, config.seed + runs)),
         "times": 1 if experiment == "table1" else N_TIMES,
@@ -153,6 +164,8 @@ def _networks(config: Reproduction, experiment: str, setting: str) -> list[dict[
         return [*ours, {"name": "StreamingNICA"}]
     if experiment == "table1":
         return [network | {"published": setting} for network in tomllib.loads(paper_grid())["network"]]
+    if experiment in CIRCUITS:
+        return [{"name": CIRCUITS[experiment], "published": setting}]
     networks: list[dict[str, Any]] = [{"name": name, "published": setting} for name in NETWORKS]
     if config.as_authors:
         name = "bionica.paper.authors:AuthorsRun"
