@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .streaming_nica import StreamingNICA
     from .trust.diagnosis import Diagnosis
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 #: Public names and their modules: importing scikit-learn and Numba takes most of a second, so that it waits until a name is used.
 _MODULE_OF = {
