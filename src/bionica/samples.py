@@ -12,8 +12,9 @@ blocks one after the other, for the networks, sums over them, for the offline me
 
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date, timedelta
+from functools import cached_property, reduce
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -26,7 +27,7 @@ from sklearn.utils.validation import check_array, validate_data
 
 from .errors import DivergenceError
 from .offline.missing import completed, has_missing, predicted_rank
-from .offline.whitening import NumberedRows, joined, linear_map, mixtures_come_first, row_sample
+from .offline.whitening import NumberedRows, linear_map, mixtures_come_first, row_sample
 
 Array = NDArray[Any]
 Sample = ArrayLike | Mapping[str, float]
@@ -301,20 +302,37 @@ class DaskRows(NumberedRows):
 
     Iterating gives the blocks one after the other and holds one in memory; slices and index arrays give rows, all as NumPy
     arrays. `fold` sums over the blocks on the scheduler that the user has chosen. NaN and infinity in a block raise ValueError.
+    Whatever is done with a block is one task, because a cluster needs about a millisecond for each.
     """
 
-    def __init__(self, array: Any, name: str) -> None:
+    def __init__(
+        self, array: Any, name: str, raw: Any = None, steps: tuple[Callable[[Array], Array], ...] = ()
+    ) -> None:
         self.array, self.name = array, name
         self.shape, self.dtype = array.shape, array.dtype
-        self._finite = array.map_blocks(_finite, name, dtype=self.dtype, meta=np.empty((0, 0), self.dtype))
+        self._raw, self._steps = array if raw is None else raw, steps  # `array` is the raw one after these steps
+        self._first = np.cumsum([0, *array.chunks[0]])
 
     def __len__(self) -> int:
         return self.shape[0]
 
+    @cached_property
+    def _blocks(self) -> list[Any]:
+        return list(self._raw.to_delayed().ravel())
+
+    def _each(self, of_block: Callable[..., Any], blocks: Iterable[Any], *arguments: Any) -> list[Any]:
+        """``of_block(block, number of its first row, *arguments)`` for some blocks, not yet computed."""
+        from dask import delayed
+
+        what = delayed(
+            (self.name, self._steps, of_block, arguments), pure=False, traverse=False
+        )  # sent once to each worker
+        return [delayed(_of_block, pure=False)(self._blocks[i], int(self._first[i]), what) for i in blocks]
+
     def __iter__(self) -> Iterator[Array]:
-        for i in range(self.array.numblocks[0]):
-            if len(rows := np.asarray(self._finite.blocks[i].compute())):
-                yield rows
+        for i in np.flatnonzero(self.array.chunks[0]):
+            (block,) = self._each(_rows_of, [i])
+            yield (rows := block.compute())
             del rows  # before the next one is computed
 
     def _computed(self, collection: Any) -> Any:
@@ -327,13 +345,22 @@ class DaskRows(NumberedRows):
             raise
 
     def __getitem__(self, rows: slice | Array) -> Array:
-        return np.asarray(self._computed(self._finite[rows]))
+        from dask import delayed
+
+        index = np.arange(len(self))[rows]
+        order = np.argsort(index, kind="stable")
+        blocks = np.flatnonzero(np.diff(np.searchsorted(index[order], self._first)))  # those with such rows
+        result = np.empty((len(index), self.shape[1]), self.dtype)
+        result[order] = np.concatenate(self._computed(delayed(self._each(_rows_of, blocks, index[order]))) or [result])
+        return result
 
     def mapped(self, function: Callable[[Array], Array], n_columns: int) -> "DaskRows":
         """`function` of the rows of every block, which is computed whenever a block is read."""
         dtype = function(np.zeros((1, self.shape[1]), self.dtype)).dtype
         chunks, meta = (self.array.chunks[0], (n_columns,)), np.empty((0, 0), dtype)
-        return DaskRows(self._finite.map_blocks(function, dtype=dtype, chunks=chunks, meta=meta), self.name)
+        finite = self.array.map_blocks(_finite, self.name, dtype=self.dtype, meta=meta.astype(self.dtype))
+        array = finite.map_blocks(function, dtype=dtype, chunks=chunks, meta=meta)
+        return DaskRows(array, self.name, self._raw, (*self._steps, function))
 
     def __array__(self, *_: Any, **__: Any) -> Array:
         raise TypeError(
@@ -345,13 +372,32 @@ class DaskRows(NumberedRows):
         """Blocks are mapped and joined by the workers; the client gets the result."""
         from dask import delayed
 
-        call = delayed(of_block, pure=False)
-        given = [delayed(a, pure=False, traverse=False) for a in arguments]  # sent once to each worker
-        lengths = self.array.chunks[0]
-        blocks = zip(self._finite.to_delayed().ravel(), np.cumsum([0, *lengths[:-1]]).tolist(), lengths, strict=True)
-        parts = (call(block, first, *given) for block, first, n in blocks if n)
-        total: T = self._computed(joined(parts, delayed(join, pure=False)))
+        parts = self._each(of_block, np.flatnonzero(self.array.chunks[0]), *arguments)
+        while len(parts) > 1:
+            parts = [delayed(_join, pure=False)(join, parts[i : i + 8]) for i in range(0, len(parts), 8)]
+        total: T = self._computed(parts[0])
         return total
+
+
+def _of_block(block: Any, first: int, what: tuple[Any, ...]) -> Any:
+    """What a worker does with a block: see `DaskRows._each`."""
+    name, steps, of_block, arguments = what
+    check_finite(rows := np.asarray(block), first, name)
+    for step in steps:
+        rows = step(rows)
+    return of_block(rows, first, *arguments)
+
+
+def _rows_of(block: Array, first: int, index: Array | None = None) -> Array:
+    """The rows of a block whose numbers are in `index`, which is sorted; all by default."""
+    if index is None:
+        return block
+    start, stop = np.searchsorted(index, [first, first + len(block)])
+    return np.asarray(block[index[start:stop] - first])
+
+
+def _join(join: Callable[[T, T], T], parts: list[T]) -> T:
+    return reduce(join, parts)
 
 
 def blocks_of(X: Array | DaskRows) -> Iterator[Array]:
