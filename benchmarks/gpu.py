@@ -17,7 +17,7 @@ import numpy as np
 import bionica
 from bionica._compat.numba_cuda import cuda
 from bionica.kernels import cuda as gpu
-from bionica.kernels.schedules import Schedule
+from bionica.kernels.learner import Schedule
 from runner import RESULTS, markdown
 
 #: Network, d, networks, samples, precision.

@@ -260,7 +260,7 @@ def nonnegative_pca(X, W, F, white, rates):
         fired |= y > 0
         if white.learns_from(F @ x, h):
             dv, g = white.weigh(h)
-            W += min(g * eta, 1 / max(y @ y, 1e-300)) * np.outer(y, h - W.T @ y)
+            W += g * min(eta, 1 / max(y @ y, 1e-300)) * np.outer(y, h - W.T @ y)
             white.whiten(dv, *white.count(g))
         W[~fired] *= -1
     return np.array(outputs), W

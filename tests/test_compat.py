@@ -21,7 +21,21 @@ from numba.extending import register_jitable
 import bionica
 from bionica._compat import numba as door
 from bionica._compat import numba_cuda
-from bionica._compat.sklearn import AUTO, COUNT, POSITIVE, SHARE, WINDOW, Interval, Options, check_parameters
+from bionica._compat.sklearn import (
+    ARRAY,
+    AUTO,
+    BOOLEAN,
+    COUNT,
+    FUNCTION,
+    POSITIVE,
+    RANDOM,
+    SHARE,
+    WINDOW,
+    check_parameters,
+    instance,
+    interval,
+    options,
+)
 
 compiled_only = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
 
@@ -200,16 +214,16 @@ def test_only_kernels_that_are_to_be_unrolled_are_changed(monkeypatch):
         (WINDOW, "an int in the range [2, 1000000000000000]", [2, 10**15], [1, 10**15 + 1]),
         (POSITIVE, "a float in the range (0.0, inf)", [1e-300, 1, np.float32(2)], [0, -0.0, np.inf, np.nan, 1j, "2"]),
         (SHARE, "a float in the range (0.0, 1.0)", [0.5], [0, 1, 0.0, 1.0]),
-        (Interval(Real, 0, 0.5, closed="left"), "a float in the range [0.0, 0.5)", [0, 0.25], [0.5, -1e-9]),
-        (Interval(Integral, 0, 3, closed="right"), "an int in the range (0, 3]", [1, 3], [0, 4]),
+        (interval(Real, 0, 0.5, closed="[)"), "a float in the range [0.0, 0.5)", [0, 0.25], [0.5, -1e-9]),
+        (interval(Integral, 0, 3, closed="(]"), "an int in the range (0, 3]", [1, 3], [0, 4]),
         (AUTO, "a str among {'auto'}", ["auto", np.str_("auto")], ["Auto", 1, None, ["auto"]]),
-        (Options(bool, {False}), "a bool among {False}", [False], [True, 0, "False"]),
-        (dict, "an instance of 'dict'", [{}], [[], None]),
+        (options(False), "a bool among {False}", [False], [True, 0, "False"]),
+        (instance(dict), "an instance of 'dict'", [{}], [[], None]),
         (None, "None", [None], [0, False]),
-        (callable, "a callable", [len], [0]),
-        ("array-like", "an array-like", [[1], np.ones(2), (1,)], ["ab", 1, None]),
-        ("boolean", "an instance of 'bool' or an instance of 'numpy.bool", [True, np.False_], [0, None]),
-        ("random_state", "None", [None, 0, 2**32 - 1, np.random.RandomState(0)], [-1, 2**32, 0.5, np.random]),
+        (FUNCTION, "a callable", [len], [0]),
+        (ARRAY, "an array-like", [[1], np.ones(2), (1,)], ["ab", 1, None]),
+        (BOOLEAN, "an instance of 'bool' or 'numpy.bool", [True, np.False_], [0, None]),
+        (RANDOM, "None", [None, 0, 2**32 - 1, np.random.RandomState(0)], [-1, 2**32, 0.5, np.random]),
     ],
 )
 def test_constraints_of_parameters(constraint, text, accepted, refused):
@@ -218,7 +232,7 @@ def test_constraints_of_parameters(constraint, text, accepted, refused):
             return {"size": self.size, "free": None}
 
     some = Some()
-    some._parameter_constraints = {"size": [constraint], "free": [None, COUNT]}
+    some._parameter_constraints = {"size": constraint if constraint is RANDOM else [constraint], "free": [None, COUNT]}
     for some.size in accepted:
         check_parameters(some)
     for some.size in refused:

@@ -9,8 +9,8 @@ import pytest
 import naive
 from bionica import ConeNetwork
 from bionica.datasets import copula_uniform, mix
-from bionica.kernels.rule import to_arrays
-from bionica.kernels.settling import scratch, settle_lateral
+from bionica.kernels.rule import scratch, to_arrays
+from bionica.kernels.settling import settle_lateral
 from bionica.metrics import sinr
 from bionica.networks.cone_network import Sweeps
 from test_reference import initial_state

@@ -8,12 +8,11 @@ from hypothesis import strategies as st
 import bionica
 import naive
 from bionica.kernels.masked import Masked, Pivoted
-from bionica.kernels.rule import REGULARISED, UNSETTLED, inverse
+from bionica.kernels.rule import REGULARISED, UNSETTLED, inverse, scratch
 from bionica.kernels.settling import (
     Exact,
     ProjectedGradient,
     pivot,
-    scratch,
     settle_exactly,
     settle_interneurons,
     settle_lateral,

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from bionica.kernels.guards import lift_eigenvalues, lift_singular_values, replace_rows, standard_normal, uniform
-from bionica.kernels.rule import ROW, SPECTRUM, n_repairs
-from bionica.kernels.settling import scratch
+from bionica.kernels.rule import ROW, SPECTRUM, n_repairs, scratch
 
 pytestmark = pytest.mark.interpreted
 EPS = np.finfo(float).eps

@@ -25,7 +25,9 @@ def test_private_names_of_other_libraries_are_behind_doors():
 
 def test_what_several_docstrings_say_of_a_parameter_is_the_same():
     networks = [
-        getattr(bionica, name) for name in bionica.__all__ if name.endswith(("NICA", "NSM", "PCA", "Network", "Cone"))
+        getattr(bionica, name)
+        for name, module in bionica._MODULE_OF.items()
+        if module.startswith(("networks.", "str", "cone"))
     ]
     shared = ("gamma, settle_tol, settle_steps", "n_epochs, shuffle", "random_state", "average", "feature_names_in_")
     for name in shared:

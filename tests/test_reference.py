@@ -2,6 +2,7 @@
 
 import ast
 import sys
+from copy import deepcopy
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +11,8 @@ import pytest
 import bionica
 import naive
 from bionica import metrics, reference
-from bionica.kernels.learner import NetworkLearner
-from bionica.kernels.rule import copy_state, to_arrays
-from bionica.kernels.schedules import Schedule
+from bionica.kernels.learner import NetworkLearner, Schedule
+from bionica.kernels.rule import to_arrays
 from bionica.trust.outliers import inliers_of
 from conftest import mixtures
 
@@ -131,7 +131,7 @@ def initial_state(network, X, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(NetworkLearner, "learn", lambda *_: None)
         learner = network._learner_for(X.shape[1], X.dtype, X)
-        return copy_state((learner if learner.state else learner.start(X[: learner.block])).state)
+        return deepcopy((learner if learner.state else learner.start(X[: learner.block])).state)
 
 
 def problem(Network, n, d, k, seed):
@@ -204,7 +204,7 @@ def test_every_guard_alone_and_all_together(Neural):
     rng = np.random.default_rng(3)
     X = mixtures(350, d)[0] @ rng.uniform(0.1, 1, (d, k))
     X[::40] *= 5  # too large for the rate
-    every = sys.modules[Neural.__module__]._GUARDS
+    every = Neural._guards
     for guards in [*((guard,) for guard in every), every]:
         init, eta0 = provocation(Neural.__name__, guards, d, k)
         repairs = compare(Neural, X, init, guards=guards, eta0=eta0).repairs_

@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 
-from bionica import BatchNICA, MinimumVolumeCone
+from bionica import BatchNICA, MinimumVolumeCone, StreamingNICA
 from bionica.cone.count import count_sources
 from conftest import reaction
 
@@ -32,6 +32,19 @@ def mixtures(kind, T, d, k, snr_db, seed):
 )
 def test_sources_are_counted(kind, T, d, k, snr_db):
     assert count_sources(mixtures(kind, T, d, k, snr_db, seed=1)).n_sources == d
+
+
+def test_fit_of_a_stream_counts_in_all_samples():
+    """A source that is silent in the first samples is counted by `fit`, which has all of X, and not by a stream."""
+    rng = np.random.default_rng(0)
+    S = rng.exponential(size=(4000, 3))
+    S[:500, 2] = 0
+    X = S @ rng.random((3, 6)) + 0.01 * rng.standard_normal((4000, 6))
+    with warnings.catch_warnings(action="ignore"):
+        fit = StreamingNICA("auto", random_state=0).fit(X)
+        stream = StreamingNICA("auto", random_state=0).partial_fit(X)
+    assert (fit.count_.n_sources, fit.n_components_) == (3, 3)
+    assert (stream.count_.n_sources, stream.n_components_) == (2, 2)
 
 
 def test_without_noise_the_rank_ends_the_count():

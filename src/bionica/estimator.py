@@ -14,7 +14,7 @@ import os
 import time
 import warnings
 from abc import ABCMeta, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy, deepcopy
 from functools import partial
@@ -32,50 +32,53 @@ from sklearn.utils import check_random_state
 from . import samples
 from ._compat.blas import one_blas_thread
 from ._compat.sklearn import (
+    BOOLEAN,
     COUNT,
+    FUNCTION,
     NONNEGATIVE,
     POSITIVE,
+    RANDOM,
     SHARE,
-    Interval,
-    StrOptions,
+    WINDOW,
     check_parameters,
+    instance,
+    interval,
+    options,
     parameter_values,
     wrap_output,
 )
 from .errors import DivergenceError
-from .kernels.learner import Buffered, NotStarted
+from .kernels.guards import Guards
 from .kernels.loop import Diverged, announce
 from .kernels.rule import REPAIRS, UNSETTLED, finite, pseudoinverse, rule_of
+from .kernels.settling import Exact, ProjectedGradient
 from .model_file import contents, write_model
 from .offline.missing import has_missing
 from .offline.missing import outputs as incomplete_outputs
 from .offline.whitening import fold, rank_of, row_blocks, row_sample
-from .samples import Array, DaskRows, Sample, blocks_of, check_finite, collected, finite_map, some_rows, warn
+from .samples import Array, DaskRows, Sample, blocks_of, collected, finite_map, some_rows, warn
 from .trust.diagnosis import TOLD, Diagnosis, diagnose
 from .trust.findings import Finding, evidence, exceeds, finding, ranked_findings
 
-#: What parameters may be: those of learning rates, of neural dynamics, and of training.
-RATES: dict[str, list[Any]] = {
-    "eta0": [POSITIVE, callable, None],
-    "decay": [NONNEGATIVE, None],
-    "power": [NONNEGATIVE],
-}
-DYNAMICS: dict[str, list[Any]] = {
-    "dynamics": [StrOptions({"exact", "gradient"})],
+#: What parameters may be, by name; a class adds its own.
+PARAMETERS: dict[str, Any] = {
+    "n_components": [COUNT, None],
+    "eta0": [POSITIVE, FUNCTION],
+    **dict.fromkeys(("decay", "power"), (NONNEGATIVE,)),
+    **dict.fromkeys(("mean_window", "horizon"), (WINDOW, None)),
+    **dict.fromkeys(("average", "shuffle", "robust"), (BOOLEAN,)),
+    "dynamics": [options("exact", "gradient")],
     "gamma": [POSITIVE, None],
     "settle_tol": [SHARE],
-    "settle_steps": [
-        Interval(Integral, 1, 10**6, closed="both")
-    ],  # with a safe gamma, only a singular network needs more
+    "settle_steps": [interval(Integral, 1, 10**6)],  # with a safe gamma, only a singular network needs more
+    "guards": [BOOLEAN, instance(list, tuple, set, frozenset)],
+    "init": [options("random"), instance(dict)],
+    "whiten": [options("offline", "online"), options(False)],
+    **dict.fromkeys(("n_epochs", "max_iter"), (COUNT,)),
+    "random_state": RANDOM,
 }
-TRAINING: dict[str, list[Any]] = {
-    "n_components": [COUNT, None],
-    "guards": ["boolean", list, tuple, set, frozenset],
-    "init": [StrOptions({"random"}), dict],
-    "n_epochs": [COUNT],
-    "shuffle": ["boolean"],
-    "random_state": ["random_state"],
-}
+#: The same where None stands for a setting that needs no tuning.
+UNTUNED: dict[str, Any] = {"eta0": [POSITIVE, FUNCTION, None], "decay": [NONNEGATIVE, None]}
 #: The number of sources of each of the paper's problems.
 SOURCES = {"d3": 3, "d10": 10, "images": 3}
 _REFIT_ROWS, _REFIT_NUMBERS = 100_000, 1 << 23  # most samples and numbers of X that halves are drawn from
@@ -84,17 +87,20 @@ _CHECKED = 1000  # samples on which a fit is checked: at most a tenth of its tim
 
 @contextmanager
 def unchanged_on_error(estimator: Any) -> Iterator[None]:
-    """Restore an estimator, and what learns in place, after an exception; singular equations are a DivergenceError."""
+    """Restore an estimator, and what learns in place, after an exception; overflow and singular equations: DivergenceError."""
     before = dict(vars(estimator))
     learner = before.get("_learner")
     backup = None if learner is None else learner.backup()
     try:
         yield
     except BaseException as error:
+        overflow = estimator._divergence(error, learning=True) if isinstance(error, Diverged) else None
         vars(estimator).clear()
         vars(estimator).update(before)
         if learner is not None:
             learner.restore(backup)
+        if overflow is not None:
+            raise overflow from None
         if not isinstance(error, np.linalg.LinAlgError):
             raise
         raise DivergenceError(
@@ -113,7 +119,7 @@ class Estimator(
 ):
     """Base of all estimators; a subclass has `_fit`, `_outputs`, `components_` and `mixing_`."""
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
+    _parameter_constraints: ClassVar[dict[str, Any]] = PARAMETERS
     #: Parameters that may change while a model learns on.
     _changeable: ClassVar[tuple[str, ...]] = ()
     #: The attributes that make up a fitted estimator, and their schemas; see `model_file`.
@@ -275,11 +281,8 @@ class Estimator(
             )
         return d
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return "n_features_in_" in vars(self)
-
     def _check_is_fitted(self) -> None:
-        if not self.__sklearn_is_fitted__():
+        if "n_features_in_" not in vars(self):
             # An AttributeError too, so that hasattr(est, "components_") answers False before fit.
             raise NotFittedError(f"This {type(self).__name__} has seen no sample: call fit first")
 
@@ -532,7 +535,13 @@ class OnlineEstimator(Separator, Estimator):
     #: What `plot.circuit` draws: layers by symbol (title, column, row), and synapses between them, (from, to, attribute with the
     #: weights, sign with which they enter). Attribute None: the two layers are compartments of the same neurons.
     _circuit: ClassVar[Circuit | None] = None
+    _guards: ClassVar[tuple[str, ...]] = ()  # those that it has
     _learner: Any
+    dynamics: str
+    gamma: float | None
+    settle_tol: float
+    settle_steps: int
+    guards: Any
     n_epochs: int
     shuffle: bool
     random_state: Any
@@ -549,9 +558,8 @@ class OnlineEstimator(Separator, Estimator):
         for _ in range(self.n_epochs):
             sample: list[Array] = []
             for block in collected(data, sample, getattr(self, "horizon", None)):
-                self._advance(block[rng.permutation(len(block))] if self.shuffle else block)
-            if isinstance(learner, Buffered):  # no more samples will come
-                learner.flush()
+                learner.learn(block[rng.permutation(len(block))] if self.shuffle else block)
+            learner.flush()  # no more samples will come
         found = [finding("converged", reason=text) for text in sorted(self._problems() - problems)]
         self._warn_about_fit(np.concatenate(sample), len(data), *found)
 
@@ -630,33 +638,16 @@ class OnlineEstimator(Separator, Estimator):
         first = "_learner" not in vars(self)
         if first:
             self._freeze()
-        data = enter(self, X, reset=first)
-        if first:
-            with one_blas_thread():
-                self._learner = self._learner_for(data.shape[1], data.dtype)
         elif self._check_config():  # the same state, with other rates
             self._continue_from(self._learner.state, self._learner.waiting)
+        data = enter(self, X, reset=first, dtype=samples.FLOATS if first else self._learner.dtype)
+        if first:
+            self._learner = self._learner_for(data.shape[1], data.dtype)
         problems = self._problems()
-        Y = [self._advance(block, keep) for block in blocks_of(data)]
+        Y = [self._learner.learn(block, keep) for block in blocks_of(data)]
         for text in sorted(self._problems() - problems):
             warn(f"{type(self).__name__}: {text}")
         return Y
-
-    def _advance(self, X: Array, keep: bool = False) -> Any:
-        """Learn from finite rows."""
-        if X.dtype != self._learner.dtype:
-            with np.errstate(over="ignore"):
-                X = X.astype(self._learner.dtype)
-            check_finite(X, 0, self)
-        seen = self._learner.n_samples_seen
-        try:
-            return self._learner.learn(X, keep)
-        except Diverged as error:
-            raise self._divergence(
-                error.sample, X[min(max(error.sample - seen, 0), len(X) - 1)], learning=True
-            ) from None
-        except NotStarted as error:
-            raise self._not_started(error.missing) from None
 
     def _continue_from(self, state: Any, waiting: Array) -> None:
         """Make what learns from a state, or from nothing if it is None, and from samples that wait for their block."""
@@ -670,22 +661,14 @@ class OnlineEstimator(Separator, Estimator):
         try:
             return np.asarray(self._learner.outputs(X))
         except Diverged as error:
-            raise self._divergence(error.sample, X[error.sample], learning=False) from None
-        except NotStarted as error:
-            raise self._not_started(error.missing) from None
+            raise self._divergence(error, learning=False) from None
 
     def _started(self) -> Any:
         """Return the state; NotFittedError if the model has not started."""
         self._check_is_fitted()
         if self._learner.state is None:
-            raise self._not_started(self.n_samples_until_start_)
+            raise self._learner.not_started()
         return self._learner.state
-
-    def _not_started(self, missing: int) -> NotFittedError:
-        return NotFittedError(
-            f"This {type(self).__name__} starts after {missing} more samples: until then it has no weights, and its number "
-            "of outputs is unknown unless n_components is a number. Bring them in one call of partial_fit_transform, or call fit"
-        )
 
     def _to_save(self) -> dict[str, Any]:
         return {"_waiting": self._learner.waiting, "_state": self._learner.state}
@@ -740,7 +723,7 @@ class OnlineEstimator(Separator, Estimator):
     def change_detected_(self) -> bool:
         """Whether the mixing changed while the network learned without a horizon. False for networks that do not detect changes."""
         self._started()
-        return bool(self._learner.has_changed)
+        return bool(self._learner.changed[0])
 
     @property
     def _n_features_out(self) -> int:
@@ -762,7 +745,7 @@ class OnlineEstimator(Separator, Estimator):
                 "samples did not settle in settle_steps steps of the neural dynamics (repairs_ counts them): raise settle_steps or "
                 "settle_tol, change gamma, or use dynamics='exact' and decoupled=False"
             )
-        if self._learner.has_changed:
+        if self._learner.changed[0]:
             problems.add(
                 "the mixtures changed: outputs became far more correlated or negative, and past and present are averaged. If the "
                 "mixing changes, set horizon= to the number of samples to remember (1,000 + 100 n_components or more). If sources "
@@ -770,8 +753,25 @@ class OnlineEstimator(Separator, Estimator):
             )
         return problems
 
-    def _divergence(self, sample: int, x: Array, learning: bool) -> DivergenceError:
-        """The error for an overflow at a sample, counted from the first, which is x."""
+    def _dynamics(self, dtype: Any, symmetric: bool = True) -> Any:
+        """How neurons settle (`kernels.settling`), from the parameters; exactly only if the lateral weights are symmetric."""
+        eps = float(np.finfo(dtype).eps)
+        if self.dynamics == "exact" and symmetric:
+            return Exact(eps)
+        return ProjectedGradient(
+            float(self.gamma or 0.0), max(float(self.settle_tol), 64 * eps), int(self.settle_steps)
+        )
+
+    def _chosen_guards(self) -> Guards:
+        """The guards that the parameter `guards` switches on."""
+        chosen = set(self.guards if isinstance(self.guards, Iterable) else self._guards if self.guards else ())
+        if unknown := chosen - set(self._guards):
+            names = sorted(map(str, unknown))
+            raise ValueError(f"guards={self.guards!r} names {names}; {type(self).__name__} has {self._guards}")
+        return Guards(*(name in chosen for name in Guards._fields))
+
+    def _divergence(self, error: Diverged, learning: bool) -> DivergenceError:
+        """What to do about an overflow."""
         config, remedies = self._config, []
         if config.get("dynamics") == "gradient":
             remedies.append(f"lower gamma (now {config['gamma']}) or use dynamics='exact'")
@@ -779,4 +779,4 @@ class OnlineEstimator(Separator, Estimator):
             remedies.append(f"lower eta0 (now {config['eta0']})" if isinstance(config["eta0"], Real) else "lower eta0")
         if learning and config.get("guards", True) is not True:
             remedies.append(f"turn on the guards, guards=True (now {config['guards']!r})")
-        return DivergenceError.overflow(type(self).__name__, sample, x, *remedies)
+        return DivergenceError.overflow(type(self).__name__, error.sample, error.x, *remedies)

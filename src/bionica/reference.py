@@ -76,7 +76,7 @@ def settle_interneurons(W_yn: Array, W_ny: Array, c: Array, gamma: float | None 
     """Return the fixed point of (9), y <- [y + gamma (c - W_ny n)]_+ and n <- n + gamma (W_yn y - n).
 
     There n = W_yn y, so for W_ny = W_yn' it is that of (15) with W_yn'W_yn for W_zz. If W_ny differs (appendix B), or with gamma,
-    (9) is repeated as (15) is in `settle`; the default gamma is then 1/2, or that over `|W_yn| |W_ny|` if this is larger than 1.
+    (9) is repeated as (15) is in `settle`; the default gamma is then 1, or ``(|W_yn| |W_ny|)^-1/2`` if this is smaller.
 
     Examples
     --------
@@ -86,7 +86,7 @@ def settle_interneurons(W_yn: Array, W_ny: Array, c: Array, gamma: float | None 
     if gamma is None and np.abs(W_ny - W_yn.T).max() < 1e-12:
         y = settle(W_ny @ W_yn, c)
         return y, W_yn @ y
-    gamma = gamma or 0.5 / max(float(np.linalg.norm(W_yn) * np.linalg.norm(W_ny)), 1)
+    gamma = gamma or 1 / max(float(np.linalg.norm(W_yn) * np.linalg.norm(W_ny)) ** 0.5, 1)
     y, n = np.zeros(len(c)), np.zeros(len(W_yn))
     for _ in range(100_000):
         before = np.append(y, n)

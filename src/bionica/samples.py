@@ -122,11 +122,12 @@ def rows(
     `owner` is the estimator that errors name, whose names of features X must have, or gets if `reset`.
     """
     if is_dask(X):
-        data: Any = dask_rows(X, type(owner).__name__, min_samples=min_samples)
+        data: Any = dask_rows(X, type(owner).__name__, min_samples=min_samples, dtype=dtype)
         validate_data(owner, X, reset=reset, skip_check_array=True)
         return data
     options: dict[str, Any] = {"dtype": dtype, "ensure_all_finite": False, "ensure_min_samples": min_samples}
-    data = np.asarray(validate_data(owner, _plain(_pixels(X, check=reset)), reset=reset, **options))
+    with np.errstate(over="ignore"):  # beyond float32: infinite, and refused
+        data = np.asarray(validate_data(owner, _plain(_pixels(X, check=reset)), reset=reset, **options))
     check_finite(data, 0, owner, missing=missing)
     return data
 
@@ -230,7 +231,7 @@ def outputs(owner: Any, Y: Any, d: int) -> Any:
     return data
 
 
-def one(owner: Any, x: Sample, *, reset: bool = False) -> Array:
+def one(owner: Any, x: Sample, *, reset: bool = False, dtype: Any = FLOATS) -> Array:
     """A single mixture, a vector or a mapping of feature names to numbers, as a finite array of one row."""
     row = x if type(x) is np.ndarray else np.asarray(_in_order(owner, _plain(x), reset))
     if row.dtype.char not in "fd" or not row.dtype.isnative:
@@ -249,6 +250,9 @@ def one(owner: Any, x: Sample, *, reset: bool = False) -> Array:
             "partial_fit or transform."
         )
     row = row[np.newaxis]
+    if dtype is not FLOATS and row.dtype != dtype:
+        with np.errstate(over="ignore"):
+            row = row.astype(dtype)
     check_finite(row, 0, owner)
     if reset:
         owner.n_features_in_ = width
@@ -273,8 +277,8 @@ def is_dask(X: Any) -> bool:
     return "dask" in sys.modules and bool(sys.modules["dask"].is_dask_collection(X))
 
 
-def dask_rows(X: Any, name: str, argument: str = "X", min_samples: int = 1) -> "DaskRows":
-    """X, which errors call `argument`, as float32 or float64 with every row in one block."""
+def dask_rows(X: Any, name: str, argument: str = "X", min_samples: int = 1, dtype: Any = FLOATS) -> "DaskRows":
+    """X, which errors call `argument`, in a dtype, or one of several, with every row in one block."""
     array = sys.modules.get("dask.array")
     if array is None or not isinstance(X, array.Array) or np.isnan(X.shape).any() or X.dtype.kind not in "fiub":
         raise TypeError(
@@ -288,7 +292,8 @@ def dask_rows(X: Any, name: str, argument: str = "X", min_samples: int = 1) -> "
         )
     if X.numblocks[1] > 1:
         X = X.rechunk({0: "auto", 1: -1}, method="tasks")
-    return DaskRows(X if X.dtype in FLOATS else X.astype(np.float64), name)
+    allowed = dtype if isinstance(dtype, list) else [dtype]
+    return DaskRows(X if X.dtype in allowed else X.astype(allowed[0]), name)
 
 
 def _finite(block: Array, name: str, block_info: Any = None) -> Array:

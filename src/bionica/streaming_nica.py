@@ -39,13 +39,13 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from sklearn.utils import check_random_state
 
-from ._compat.sklearn import AUTO, COUNT, WINDOW
+from ._compat.sklearn import AUTO, COUNT
 from .cone.count import count_sources
-from .estimator import TRAINING, OnlineEstimator
+from .estimator import PARAMETERS, OnlineEstimator
 from .kernels.guards import Guards
 from .kernels.learner import Buffered, NetworkLearner
 from .kernels.plasticity import apply, apply_transposed, averaging_weight, dot, dot_rows, dot_vectors, follow_matrix
-from .kernels.rule import Rule, bookkeeping, hot, ordered, orthonormal_rows, register, shapes
+from .kernels.rule import Rule, bookkeeping, hot, ordered, orthonormal_rows, register, scratch, shapes
 from .kernels.running_whitening import (
     P_2,
     SHAPES,
@@ -62,7 +62,7 @@ from .kernels.running_whitening import (
     update_whitening,
     weigh,
 )
-from .kernels.settling import Exact, scratch
+from .kernels.settling import Exact
 from .samples import Array, some_rows
 from .trust.count import Count
 
@@ -130,13 +130,13 @@ def workspace(state):
     return Work(*np.zeros((2, d), dtype), np.zeros(k, dtype), *np.zeros((7, d)), scratch(d, dtype))
 
 
-def settle(state, work, params, X, t):
+def settle(state, work, params, X, row):
     """v = K F x and y = max(V_mean v, 0), without the polar projection of V_mean, which is of second order.
 
     In the first 20 d samples outputs with more than 2 + age/d times the mean energy are scaled down to that: K is hardly known.
     """
     white, v = state.white, work.v
-    white_input(state, work, X, t)
+    white_input(state, work, X, row)
     d, shrink, energy = v.shape[0], 1.0, dot_vectors(v, v)
     if white.age[0] < START * d and energy < math.inf:  # otherwise the output overflows, and ends the loop
         shrink = math.sqrt(min(1.0, (2 + white.age[0] / d) * mean_energy(white.v_bar) / max(energy, 1e-300)))
@@ -146,14 +146,14 @@ def settle(state, work, params, X, t):
         work.y[i] = 0.0 if y <= 0 else y
 
 
-def learn(state, work, params, X, t, rates):
+def learn(state, work, params, X, row, eta):
     """The sample's weight, the turn, the whitening, the covariance of x and u."""
     white, V, v, dv, a, b, horizon = state.white, state.V, work.v, work.dv, work.a, work.b, params.horizon
     if not is_usable(white, work.u, v):
-        return 0.0
+        return
     q, g = weigh(white, v, dv, horizon)
     if params.projects:
-        g = min(g, weigh_outside(state, work, X, t))
+        g = min(g, weigh_outside(state, work, X, row))
     apply(V, v, work.out)
     cos_1, sin = find_turn(white, work.out, a, b, state.turned, g, params)
     if sin != 0:
@@ -165,17 +165,16 @@ def learn(state, work, params, X, t, rates):
         gather(state, work, g, m)
     age = white.age[0]
     follow_matrix(state.V_mean, V, averaging_weight(min(age, float(horizon)) if horizon > 0 else age))
-    return g
 
 
 # ---------------------------------------------------------------------------------------------- one sample
 
 
 @hot
-def white_input(state, work, X, t):
+def white_input(state, work, X, row):
     """u = F x and v = K u."""
     for i in range(work.u.shape[0]):
-        work.u[i] = dot_rows(state.F, i, X, t, X.shape[1])
+        work.u[i] = dot_rows(state.F, i, X, row, X.shape[1])
     apply(state.white.K, work.u, work.v)
 
 
@@ -226,11 +225,11 @@ def turn(V, a, b, Va, Vb, cos_1, sin):
 
 
 @hot
-def weigh_outside(state, work, X, t):
+def weigh_outside(state, work, X, row):
     """work.dx <- x - x_bar, work.u <- u - u_bar; returns the bound of g from the energy outside of F."""
     dx, u, outside, d = work.dx, work.u, state.outside, state.F.shape[0]
     for j in range(dx.shape[0]):
-        dx[j] = X[t, j] - state.x_bar[j]
+        dx[j] = X[row, j] - state.x_bar[j]
     for i in range(d):
         u[i] -= state.u_bar[i]
     total = dot_vectors(dx, dx)
@@ -307,7 +306,7 @@ RULE = register(
             "turned": "1:float64", "outside": "1:float64",
         },
         workspace, settle, learn, unmixing, is_due=maintenance_is_due, maintain=maintain_all,
-        parts={"white": WhiteningState}, has_changed=lambda state: bool(state.white.changed[0]),
+        parts={"white": WhiteningState}, changed="white.changed",
     )
 )  # fmt: skip
 
@@ -374,11 +373,7 @@ class StreamingNICA(OnlineEstimator):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **{name: TRAINING[name] for name in ("n_epochs", "shuffle", "random_state")},
-        "n_components": [COUNT, AUTO, None],
-        "horizon": [WINDOW, None],
-    }
+    _parameter_constraints: ClassVar[dict[str, Any]] = PARAMETERS | {"n_components": [COUNT, AUTO, None]}
     _changeable: ClassVar = ("horizon",)
 
     def __init__(

@@ -6,7 +6,7 @@
 `_one_module`: Numba optimises and assembles every function that the loop calls, and gives it a wrapper for C, although only the
     loop is ever called from Python. Here the called functions are linked into the loop, and the loop alone is optimised: a first
     fit takes half of the time. If a name is missing, or linking fails, Numba compiles as it always does.
-`TypingError`: a mistake in a rule. Without the name it is reported after more attempts to compile.
+`TypingError`: a mistake in a rule. Without the name it is reported in Numba's words, after more attempts to compile.
 `global_compiler_lock`: without it, a child of `os.fork` that was forked while another package compiled may wait for ever.
 """
 
@@ -23,7 +23,7 @@ from typing import Any
 import numba
 import numpy as np
 
-__all__ = ["COMPILING", "compile_entry", "jit_is_off"]
+__all__ = ["COMPILING", "TYPING_ERROR", "compile_entry", "jit_is_off"]
 
 
 def _private(module: str, name: str, otherwise: Any = None) -> Any:
@@ -39,7 +39,7 @@ COMPILING = threading.RLock()
 
 _LOG = logging.getLogger("bionica")
 _NUMBAS_LOCK = _private("numba.core.compiler_lock", "global_compiler_lock", threading.RLock())
-_TYPING_ERROR = _private("numba.core.errors", "TypingError", ())
+TYPING_ERROR: Any = _private("numba.core.errors", "TypingError", ())
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 if hasattr(_private("numba.core.options", "DefaultOptions"), "_nrt"):
     _OPTIONS["_nrt"] = False
@@ -76,7 +76,7 @@ def _compile(function: Callable[..., Any], arguments: tuple[Any, ...], cache: bo
             compiled = numba.njit(cache=cached, **_OPTIONS)(function)
             with _one_module(function.__qualname__) if linked else contextlib.nullcontext():
                 compiled(*arguments)
-        except _TYPING_ERROR:
+        except TYPING_ERROR:
             raise
         except Exception as error:
             failure = failure or error

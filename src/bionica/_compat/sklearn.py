@@ -1,22 +1,21 @@
 """What scikit-learn does for its own estimators with private names, for ours without them.
 
-`_parameter_constraints` of a class declares what a parameter may be, in scikit-learn's words: an `Interval`, `Options`, a type,
-`callable`, None, "array-like", "boolean", "random_state". `check_parameters` checks it, with scikit-learn's messages.
+`_parameter_constraints` of a class says what each parameter may be, and `check_parameters` checks it with scikit-learn's messages.
 """
 
 import inspect
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import cache
 from numbers import Integral, Real
 from operator import attrgetter, ge, gt, le, lt
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 
 __all__ = [
-    "AUTO", "COUNT", "NONNEGATIVE", "POSITIVE", "SHARE", "WINDOW", "Interval", "InvalidParameterError", "Options", "StrOptions",
-    "check_parameters", "parameter_values", "wrap_output",
+    "ARRAY", "AUTO", "BOOLEAN", "COUNT", "FUNCTION", "NONNEGATIVE", "POSITIVE", "RANDOM", "SHARE", "WINDOW", "Allowed",
+    "InvalidParameterError", "check_parameters", "instance", "interval", "options", "parameter_values", "wrap_output",
 ]  # fmt: skip
 
 
@@ -24,83 +23,57 @@ class InvalidParameterError(ValueError, TypeError):
     """A parameter has a type or a value that it may not have."""
 
 
-@dataclass(frozen=True, eq=False)
-class Interval:
-    """Numbers of a type (Integral or Real) between two bounds; `closed` is "left", "right", "both" or "neither"."""
+class Allowed(NamedTuple):
+    """What a parameter may be, in words and as a function of its value."""
 
-    type: Any
-    left: float
-    right: float | None
-    closed: str
-
-    def is_satisfied_by(self, value: Any) -> bool:
-        """Whether a value is such a number; NaN is none."""
-        above, below = ge if self.closed in ("left", "both") else gt, le if self.closed in ("right", "both") else lt
-        right = np.inf if self.right is None else self.right
-        return bool(isinstance(value, self.type) and above(value, self.left) and below(value, right))
-
-    def __str__(self) -> str:
-        kind, number = ("an int", int) if self.type is Integral else ("a float", float)
-        brackets = "[" if self.closed in ("left", "both") else "(", "]" if self.closed in ("right", "both") else ")"
-        right = "inf" if self.right is None else number(self.right)
-        return f"{kind} in the range {brackets[0]}{number(self.left)}, {right}{brackets[1]}"
+    text: str
+    holds: Callable[[Any], bool]
 
 
-@dataclass(frozen=True, eq=False)
-class Options:
+def interval(kind: Any, left: float, right: float = np.inf, *, closed: str = "[]") -> Allowed:
+    """Numbers of a kind (Integral or Real) between two bounds, of which those with a square bracket are included; not NaN."""
+    above, below = ge if closed[0] == "[" else gt, le if closed[1] == "]" and right < np.inf else lt
+    number, name = (int, "an int") if kind is Integral else (float, "a float")
+    low, high = (str(number(bound)) if abs(bound) < np.inf else "inf" for bound in (left, right))
+    text = f"{name} in the range {closed[0]}{low}, {high}{']' if below is le else ')'}"
+    return Allowed(text, lambda value: bool(isinstance(value, kind) and above(value, left) and below(value, right)))
+
+
+def options(*values: Any) -> Allowed:
     """Some values of a type."""
-
-    type: Any
-    options: set[Any]
-
-    def is_satisfied_by(self, value: Any) -> bool:
-        """Whether a value is one of them."""
-        return isinstance(value, self.type) and value in self.options
-
-    def __str__(self) -> str:
-        return f"a {self.type.__name__} among {{{', '.join(map(repr, sorted(self.options)))}}}"
+    kind = type(values[0])
+    text = f"a {kind.__name__} among {{{', '.join(map(repr, sorted(values)))}}}"
+    return Allowed(text, lambda value: isinstance(value, kind) and value in values)
 
 
-def StrOptions(options: set[str]) -> Options:
-    """Some strings."""
-    return Options(str, options)
+def instance(*types: type) -> Allowed:
+    """An instance of one of these types."""
+    names = " or ".join(f"'{one.__module__}.{one.__qualname__}'".replace("builtins.", "") for one in types)
+    return Allowed(f"an instance of {names}", lambda value: isinstance(value, types))
 
 
-#: What a parameter may be: a number of things, of samples to look back on, a positive or nonnegative number, a share.
-COUNT = Interval(Integral, 1, None, closed="left")
-WINDOW = Interval(Integral, 2, 10**15, closed="both")  # compiled loops count in int64
-POSITIVE = Interval(Real, 0, None, closed="neither")
-NONNEGATIVE = Interval(Real, 0, None, closed="left")
-SHARE = Interval(Real, 0, 1, closed="neither")
-AUTO = StrOptions({"auto"})
-
-_SEVERAL = {
-    "boolean": (bool, np.bool_),
-    "random_state": (Interval(Integral, 0, 2**32 - 1, closed="both"), np.random.RandomState, None),
-}
-
-
-def _satisfies(value: Any, constraint: Any) -> bool:
-    if constraint is None or constraint is callable:
-        return value is None if constraint is None else callable(value)
-    if constraint == "array-like":
-        return not np.isscalar(value) and any(hasattr(value, name) for name in ("__len__", "shape", "__array__"))
-    return isinstance(value, constraint) if isinstance(constraint, type) else bool(constraint.is_satisfied_by(value))
-
-
-def _text(constraint: Any) -> str:
-    if isinstance(constraint, type):
-        return f"an instance of '{constraint.__module__}.{constraint.__qualname__}'".replace("builtins.", "")
-    return {callable: "a callable", "array-like": "an array-like"}.get(constraint, str(constraint))
+#: What a parameter may be: a number of things, of samples to look back on, a positive or nonnegative number, a share, ...
+COUNT = interval(Integral, 1)
+WINDOW = interval(Integral, 2, 10**15)  # compiled loops count in int64
+POSITIVE = interval(Real, 0, closed="()")
+NONNEGATIVE = interval(Real, 0)
+SHARE = interval(Real, 0, 1, closed="()")
+AUTO = options("auto")
+BOOLEAN = instance(bool, np.bool_)
+FUNCTION = Allowed("a callable", callable)
+ARRAY = Allowed(
+    "an array-like",
+    lambda value: not np.isscalar(value) and any(hasattr(value, name) for name in ("__len__", "__array__")),
+)
+RANDOM = interval(Integral, 0, 2**32 - 1), instance(np.random.RandomState), None
 
 
 def check_parameters(estimator: Any) -> None:
-    """Raise InvalidParameterError if a parameter is nothing of what `_parameter_constraints` allows."""
-    constraints = estimator._parameter_constraints
+    """Raise InvalidParameterError if a parameter is nothing of what `_parameter_constraints` allows: `Allowed`, or None."""
     for name, value in estimator.get_params(deep=False).items():
-        allowed = [one for some in constraints.get(name, ()) for one in _SEVERAL.get(some, (some,))]
-        if allowed and not any(_satisfies(value, constraint) for constraint in allowed):
-            *most, last = map(_text, allowed)
+        allowed = estimator._parameter_constraints.get(name, ())
+        if allowed and not any(value is None if one is None else one.holds(value) for one in allowed):
+            *most, last = ("None" if one is None else one.text for one in allowed)
             text = f"{', '.join(most)} or {last}" if most else last
             raise InvalidParameterError(
                 f"The {name!r} parameter of {type(estimator).__name__} must be {text}. Got {value!r} instead."

@@ -38,12 +38,12 @@ _NAMED = 8  # sources whose uncertainty is printed: the least sure ones
 
 #: --method name -> class name: what `bionica.separate` fits. Classes are known by name, because importing them takes a second.
 METHODS = {"batch": "BatchNICA", "cone": "MinimumVolumeCone", "streaming": "StreamingNICA"}
-#: The same for models of neural circuits: all other public estimators that separate, but OfflineNICA, which is for study.
+#: The same for models of neural circuits: the classes of `bionica.networks`.
 _SHORT_NAMES = {"NonnegativePCA": "npca", "TwoLayerNSM": "nsm"}
 NETWORKS = {
     _SHORT_NAMES.get(name) or re.sub("(?<=[a-z])(?=[A-Z])", "-", name.removesuffix("NICA")).lower(): name
-    for name in sorted(bionica.__all__)
-    if name.endswith(("NICA", "NSM", "PCA", "Network")) and name not in (*METHODS.values(), "OfflineNICA")
+    for name, module in bionica._MODULE_OF.items()
+    if module.startswith("networks.")
 }
 _CLASSES = METHODS | NETWORKS
 #: Methods that need samples to fit before they answer. The others learn from the first sample on, if --sources is given.

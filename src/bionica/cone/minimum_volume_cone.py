@@ -11,8 +11,8 @@ from sklearn.utils import check_random_state
 
 from .. import samples
 from .._compat.blas import one_blas_thread
-from .._compat.sklearn import AUTO, COUNT, NONNEGATIVE, WINDOW, Interval, StrOptions
-from ..estimator import OnlineEstimator, is_same
+from .._compat.sklearn import ARRAY, AUTO, BOOLEAN, COUNT, NONNEGATIVE, interval, options
+from ..estimator import PARAMETERS, OnlineEstimator, is_same
 from ..kernels.learner import Buffered
 from ..kernels.loop import Diverged
 from ..kernels.rule import finite, shapes
@@ -155,15 +155,11 @@ class MinimumVolumeCone(OnlineEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "n_components": [COUNT, AUTO, None],
-        "noise": [StrOptions({"estimate", "poisson"}), NONNEGATIVE],
-        "nonnegative_mixing": ["boolean", AUTO],
-        "known_mixing": ["array-like", None],
-        "outliers": [Interval(Real, 0, 0.5, closed="left")],
-        "normalize": [StrOptions({"variance", "mean", "sum"})],
-        "horizon": [WINDOW, None],
-        "random_state": ["random_state"],
-    }
+        **PARAMETERS, "n_components": [COUNT, AUTO, None],
+        "noise": [options("estimate", "poisson"), NONNEGATIVE],
+        "nonnegative_mixing": [BOOLEAN, AUTO], "known_mixing": [ARRAY, None],
+        "outliers": [interval(Real, 0, 0.5, closed="[)")], "normalize": [options("variance", "mean", "sum")],
+    }  # fmt: skip
     _changeable: ClassVar = ("horizon",)
     _repeats: ClassVar = False
     _takes_missing: ClassVar = True
@@ -199,7 +195,7 @@ class MinimumVolumeCone(OnlineEstimator):
         if self.horizon is not None:
             found: list[Array] = []
             for block in collected(rows, found, self.horizon):
-                self._advance(block)
+                learner.learn(block)
             learner.flush()
             learner.learner.solve()
             self._warn_about_fit(np.concatenate(found), n)
@@ -437,7 +433,7 @@ class _ConeLearner:
 
     n_outputs = property(lambda self: len(self.state.fit.components))
     n_samples_seen = property(lambda self: self.state.n)
-    has_changed = False  # a stream of the cone detects no change
+    changed = (False,)  # a stream of the cone detects no change
 
     def backup(self) -> State:
         """The state, which no call changes in place."""
@@ -473,5 +469,6 @@ class _ConeLearner:
 def _checked(state: State, X: Array, n: int) -> State:
     """A state after the samples X, before which there were n, if nothing overflowed."""
     if not np.isfinite(state.weighted.scatter).all():
-        raise Diverged(n + int(np.argmax(np.abs(X).max(axis=1))))
+        row = int(np.argmax(np.abs(X).max(axis=1)))
+        raise Diverged(n + row, X[row])
     return state

@@ -26,7 +26,7 @@ from .._compat import numba_cuda
 from .guards import EVERY
 from .loop import bound, digest, largest_output
 from .masked import Masked, Pivoted
-from .rule import COMPILED, Rule, cold, leaves, rule_of, to_arrays
+from .rule import COMPILED, Rule, cold, rule_of, to_arrays
 from .settling import Exact
 
 #: Numbers of neurons with which the loops of a network are unrolled by force. Loops over fewer are unrolled anyway. More neurons
@@ -70,7 +70,9 @@ def prepare(batch: Batch) -> Callable[[], Results]:
     cuda = numba_cuda.cuda()
     n, (_, T, _), d, dtype = len(batch.states), batch.X.shape, batch.S.shape[2], batch.X.dtype
     kernel = _compiled(rule_of(batch.states[0]), *_source(batch.states[0], batch.params[0], dtype))
-    arrays = [np.stack(same, axis=-1) for same in zip(*map(leaves, batch.states), strict=True)]
+    arrays = [
+        np.stack(same, axis=-1) for same in zip(*(to_arrays(state).values() for state in batch.states), strict=True)
+    ]
     numbers = np.array(
         [_numbers(_on_card(s, p)) for s, p in zip(batch.states, batch.params, strict=True)], dtype
     ).T.reshape(-1, n)
@@ -132,9 +134,9 @@ def _numbers(value):
 # ------------------------------------------------------------------------------------------ the kernel
 
 
-def slow_path(state, work, params, X, t, rates, Y, limit, settled, due):
+def slow_path(state, work, params, X, row, rates, Y, limit, settled, due):
     """What is rare, for a network that is in memory: `step`, if the sample has not settled, and guards if `due` is 0."""
-    if not settled and not step(state, work, params, X, t, rates, Y, limit):  # noqa: F821  (of the rule)
+    if not settled and not step(state, work, params, X, row, rates, Y, limit):  # noqa: F821  (of the rule)
         return False
     if due == 0:
         inspect(state, work, params)  # noqa: F821
@@ -256,7 +258,7 @@ def _source(state: Any, params: Any, dtype: Any) -> tuple[str, tuple[tuple[str, 
             from_local += _fill(f"r{i}", array.shape, f"x{i}[{{}}]")
     text = _TEXT.format(
         name=numba_cuda.UNROLLED if d in UNROLLED else "bionica", d=d, dtype=dtype.name,
-        arguments=", ".join(f"a{i}" for i in range(len(leaves(state)))), stride=STRIDE, every=EVERY, flush=FLUSH,
+        arguments=", ".join(f"a{i}" for i in range(len(to_arrays(state)))), stride=STRIDE, every=EVERY, flush=FLUSH,
         local=arrays(state, "x", "a{}[{{}}, n]"), local_work=arrays(work, "v", "0"),
         state=arrays(state, "r", "a{}[{{}}, n]"), work=arrays(work, "w", "0"),
         params=parameters(on_card), pivoted=parameters(_on_card(state, params, Pivoted)),

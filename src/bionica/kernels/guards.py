@@ -18,8 +18,7 @@ Counted with them: samples of less weight behind a running whitening (`rate`), w
 """
 
 import math
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from .plasticity import dot_rows
 from .rule import RATE, ROW, SILENT, SPECTRUM, cold, hot
@@ -37,15 +36,6 @@ class Guards(NamedTuple):
     row: bool = False
     spectrum: bool = False
     rate: bool = False
-
-
-def chosen_guards(network: Any, own: tuple[str, ...]) -> Guards:
-    """The guards that the parameter `guards` of a network switches on, of its `own`."""
-    given = network.guards
-    chosen = set(given if isinstance(given, Iterable) else own if given else ())
-    if unknown := chosen - set(own):
-        raise ValueError(f"guards={given!r} names {sorted(map(str, unknown))}; {type(network).__name__} has {own}")
-    return Guards(*(name in chosen for name in Guards._fields))
 
 
 @hot

@@ -3,10 +3,11 @@
 A learner has
 
     learn(X, keep=False)     learn from finite rows of its dtype; return the outputs as each sample arrived if `keep`
+    flush()                  learn from samples that wait, because no more will come
     outputs(X)               the outputs for rows of its dtype, with what was learned so far
     backup(), restore(b)     before and after a call that fails: the model is as it was
     state, waiting           what a model file holds: arrays, and samples that wait for their block
-    n_outputs, dtype, n_samples_seen, block
+    n_outputs, dtype, n_samples_seen, block, changed
 
 `NetworkLearner` takes samples through the compiled loop. `Buffered` collects blocks for what starts from, or learns from, blocks of
 samples. Blocks are counted from the first sample, not from the calls, so that a model has the same bits however a stream is cut.
@@ -15,18 +16,74 @@ samples. Blocks are counted from the first sample, not from the calls, so that a
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from typing import Any
+from functools import cached_property
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import NotFittedError
 
 from .._compat.blas import one_blas_thread
 from .loop import NO_RATES, Diverged, prepare
-from .rule import in_buffers, n_inputs, precision, rule_of
-from .schedules import Schedule
+from .rule import Rule, in_buffers, input_form, rule_of
 
 #: Most bytes of samples in a compiled call, which Ctrl-C cannot interrupt.
 _BLOCK_BYTES = 2**20
 _RATES_AHEAD = 64  # learning rates that are computed at once for samples that come one by one
+
+
+#: A number (the rate at sample 0) or a function of the sample index.
+Rate = float | Callable[[int], float]
+
+
+class Schedule(NamedTuple):
+    """Learning rates, eq. 22 of the paper with power 1: ``eta0 / (1 + decay * t) ** power``.
+
+    Attributes
+    ----------
+    eta0 : float or callable
+        The rate at sample 0; or a function of the sample index, called once for each sample, which then is the whole
+        schedule (`decay` and `power` play no part).
+    decay, power : float
+        A decay of 0 is a constant rate.
+    below : float
+        Every rate must be below; `advice` says what to do if one is not.
+
+    Examples
+    --------
+    >>> Schedule(0.1, 0.5)(0, 3)
+    array([0.1       , 0.06666667, 0.05      ])
+    >>> Schedule(lambda t: 0.1 if t < 2 else 0.01)(0, 3)
+    array([0.1 , 0.1 , 0.01])
+    """
+
+    eta0: Any
+    decay: float = 0.0
+    power: float = 1.0
+    below: float = np.inf
+    advice: str = "lower eta0"
+
+    def __call__(self, t0: int, n: int) -> NDArray[np.float64]:
+        """The learning rates of samples t0, ..., t0 + n - 1; ValueError if one is not a number from 0 to `below`."""
+        index = np.arange(t0, t0 + n, dtype=np.float64)
+        if not callable(self.eta0):
+            divisor = 1 + self.decay * index
+            rates = self.eta0 / (divisor if self.power == 1 else divisor**self.power)
+        else:
+            try:
+                rates = np.array([self.eta0(int(t)) for t in index], dtype=np.float64).reshape(n)
+            except (TypeError, ValueError) as error:
+                raise ValueError(f"eta0 must return a number for every sample index: {error}") from error
+            if (bad := np.flatnonzero(~(np.isfinite(rates) & (rates >= 0)))).size:
+                raise ValueError(
+                    f"eta0 returned {rates[bad[0]]} for sample {t0 + bad[0]}; return a finite learning rate >= 0 for every index"
+                )
+        if n and rates.max() >= self.below:
+            raise ValueError(
+                f"the learning rate {rates.max():g} at sample {t0 + int(rates.argmax())} is not below {self.below:g}: {self.advice}"
+            )
+        return np.asarray(rates)
 
 
 class NetworkLearner:
@@ -49,10 +106,13 @@ class NetworkLearner:
 
     def __init__(self, state: Any, params: Any, rates: Sequence[Schedule], readout: Any = None) -> None:
         self.state, self._buffers = in_buffers(state)
+        self._floats = [buffer for buffer in self._buffers if buffer.dtype.kind == "f"]
         self.params, self.rates, self.read = params, tuple(rates), readout
-        self.dtype, self.n_outputs = precision(state), state.fired.size
-        self.waiting = np.empty((0, n_inputs(state)), self.dtype)
-        self._rows, self._lock = prepare(self.state, params, self.waiting), threading.Lock()
+        (k, self.dtype), self.n_outputs = input_form(state), state.fired.size
+        self.waiting = np.empty((0, k), self.dtype)
+        self._lock = threading.Lock()
+        flag = rule_of(state).changed
+        self.changed = attrgetter(flag)(self.state) if flag else (False,)  # whether the mixing changed
         self._ahead: tuple[int, np.ndarray] = (0, NO_RATES)
         self._read: Any = None
         self.count: Any = None  # of the sources, if they were counted
@@ -64,15 +124,22 @@ class NetworkLearner:
         self.__init__(*saved[:-1])  # type: ignore[misc]
         self.count = saved[-1]
 
+    def varied(self, rule: Rule) -> "NetworkLearner":
+        """The same network with a variant of its rule (see `rule.variant`)."""
+        if type(self.state) is rule.State:
+            return self
+        more = {name: np.array(first(self.state), self.dtype) for name, first in rule.first.items()}
+        return NetworkLearner(rule.State(*self.state, **more), self.params, self.rates, self.read)
+
+    @cached_property
+    def _rows(self) -> Callable[..., int]:
+        """The loop, compiled when the first sample comes."""
+        return prepare(self.state, self.params, self.waiting)
+
     @property
     def n_samples_seen(self) -> int:
         """Samples learned from."""
         return int(self.state.t[0])
-
-    @property
-    def has_changed(self) -> bool:
-        """Whether the rule has seen the mixing change."""
-        return rule_of(self.state).has_changed(self.state)
 
     def backup(self) -> list[np.ndarray]:
         """A copy of the state, for `restore`."""
@@ -89,14 +156,17 @@ class NetworkLearner:
         Y = np.empty((len(X) if keep else 0, self.n_outputs), self.dtype)
         self._read = None
         for rows in self._blocks(X):
-            block, out = np.require(X[rows], self.dtype, ["C", "W", "A"]), Y[rows]
-            t, before = self.n_samples_seen, self.backup() if len(block) > 1 else []
-            done = self._rows(self.state, self.params, block, self._next_rates(len(block)), out)
-            if not self._is_finite():  # a weight overflowed, and perhaps a later output
-                raise Diverged(t + self._first_overflow(block[:done], before))
+            block, t = np.require(X[rows], self.dtype, ["C", "W", "A"]), int(self.state.t[0])
+            before = self.backup() if len(block) > 1 else []
+            done = self._rows(self.state, self.params, block, self.rates_at(t, len(block)), Y[rows])
+            if not all(np.isfinite(buffer).all() for buffer in self._floats):  # and perhaps a later output
+                done = self._first_overflow(t, block[:done], before)
             if done < len(block):
-                raise Diverged(t + done)
+                raise Diverged(t + done, block[done])
         return Y
+
+    def flush(self) -> None:
+        """Nothing waits."""
 
     def _blocks(self, X: np.ndarray) -> list[slice]:
         if X.shape[1] != self.waiting.shape[1]:  # compiled code checks no bounds
@@ -104,30 +174,28 @@ class NetworkLearner:
         rows = max(32, _BLOCK_BYTES // (self.dtype.itemsize * X.shape[1]))
         return [slice(start, start + rows) for start in range(0, len(X), rows)]
 
-    def _is_finite(self) -> bool:
-        return all(np.isfinite(buffer).all() for buffer in self._buffers if buffer.dtype.kind == "f")
-
-    def _first_overflow(self, X: np.ndarray, before: list[np.ndarray]) -> int:
+    def _first_overflow(self, t: int, X: np.ndarray, before: list[np.ndarray]) -> int:
         """The row after which the state is no longer finite, by bisection: the same for any chunking."""
         finite, overflown = 0, len(X)
         while overflown - finite > 1:
             middle = (finite + overflown) // 2
             self.restore(before)
-            self._rows(self.state, self.params, X[:middle], self._next_rates(middle), X[:0, : self.n_outputs])
-            finite, overflown = (middle, overflown) if self._is_finite() else (finite, middle)
+            self._rows(self.state, self.params, X[:middle], self.rates_at(t, middle), X[:0, : self.n_outputs])
+            is_finite = all(np.isfinite(buffer).all() for buffer in self._floats)
+            finite, overflown = (middle, overflown) if is_finite else (finite, middle)
         return finite
 
-    def _next_rates(self, n: int) -> np.ndarray:
-        """The rates of the next n samples; those of single samples come from rates that were computed ahead."""
-        t, (first, rates) = self.n_samples_seen, self._ahead
+    def rates_at(self, t: int, n: int) -> np.ndarray:
+        """The rates of samples t, ..., t + n - 1, a column for each kind; zeros, if the rule has none.
+
+        Those of single samples come from rates that were computed ahead.
+        """
+        first, rates = self._ahead
         if not first <= t <= t + n <= first + len(rates):
             ahead = n if n > 1 or any(callable(schedule.eta0) for schedule in self.rates) else _RATES_AHEAD
-            first, rates = self._ahead = t, self.rates_at(t, ahead)
+            rates = np.stack([schedule(t, ahead) for schedule in self.rates] or [np.zeros(ahead)], axis=1)
+            first, rates = self._ahead = t, rates
         return rates[t - first : t - first + n]
-
-    def rates_at(self, t: int, n: int) -> np.ndarray:
-        """The rates of samples t, ..., t + n - 1, a column for each kind; zeros, if the rule has none."""
-        return np.stack([schedule(t, n) for schedule in self.rates] or [np.zeros(n)], axis=1)
 
     def readout(self) -> Any:
         """The state with whose weights `outputs` settles."""
@@ -144,7 +212,7 @@ class NetworkLearner:
                 take = self._rows if len(block) == 1 else prepare(state, self.params, block)
                 done = take(state, self.params, block, NO_RATES, Y[rows])
             if done < len(block):
-                raise Diverged(rows.start + done)
+                raise Diverged(rows.start + done, block[done])
         return Y
 
 
@@ -221,7 +289,7 @@ class Buffered:
         if not keep:
             return None
         if self.n_outputs is None:
-            raise NotStarted(self.length - len(self.waiting))
+            raise self.not_started()
         return np.concatenate([np.zeros((silent, self.n_outputs), self.dtype), *Y])
 
     def flush(self) -> None:
@@ -238,16 +306,15 @@ class Buffered:
         if self.learner is not None:
             return np.asarray(self.learner.outputs(X))
         if self.n_outputs is None:
-            raise NotStarted(self.length - len(self.waiting))
+            raise self.not_started()
         return np.zeros((len(X), self.n_outputs), self.dtype)
 
-
-class NotStarted(Exception):
-    """A learner that waits for its first block, and whose number of outputs is not known; `missing` samples."""
-
-    def __init__(self, missing: int) -> None:
-        super().__init__(missing)
-        self.missing = missing
+    def not_started(self) -> NotFittedError:
+        """The error of a learner that has no weights."""
+        return NotFittedError(
+            f"The model starts after {self.length - len(self.waiting)} more samples: until then it has no weights, and its number "
+            "of outputs is unknown unless n_components is a number. Bring them in one call of partial_fit_transform, or call fit"
+        )
 
 
 def _appended(waiting: np.ndarray, part: np.ndarray, length: int) -> np.ndarray:

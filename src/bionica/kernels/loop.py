@@ -10,23 +10,25 @@ compiled again. A rule that is typed into a notebook is compiled in memory.
 
 import functools
 import hashlib
+import linecache
 import logging
 import re
 import sys
 import threading
 import types
 from collections.abc import Callable
+from copy import deepcopy
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numba
 import numpy as np
 
 from .._compat.blas import one_blas_thread
-from .._compat.numba import COMPILING, compile_entry
+from .._compat.numba import COMPILING, TYPING_ERROR, compile_entry
 from .guards import EVERY
 from .plasticity import averaging_weight
-from .rule import COMPILED, Rule, hot, n_inputs, precision, rule_of
+from .rule import BOOKKEEPING, COMPILED, Rule, hot, in_buffers, input_form, rule_of, to_arrays
 
 _LOG = logging.getLogger("bionica")
 #: A compilation that takes longer than this is announced.
@@ -37,20 +39,20 @@ NO_RATES = np.empty((0, 1))
 
 
 class Diverged(ArithmeticError):
-    """An output left the range of its dtype at the row `sample` of a block."""
+    """An output or a weight left the range of its dtype at a sample, which is x."""
 
-    def __init__(self, sample: int):
+    def __init__(self, sample: int, x: Any):
         super().__init__(f"an output left the range of its dtype at row {sample}")
-        self.sample = sample
+        self.sample, self.x = sample, x
 
 
 # ---------------------------------------------------------------------------------------------- compiled
 
 
-def step(state, work, params, X, t, rates, Y, limit):
-    """Take X[t] through a network; False, and nothing is learned, if its output is NaN or beyond `limit`."""
+def step(state, work, params, X, row, rates, Y, limit):
+    """Take X[row] through a network; False, and nothing is learned, if its output is NaN or beyond `limit`."""
     y = work.y
-    settle(state, work, params, X, t)  # noqa: F821  (the functions of the rule: see `bound`)
+    settle(state, work, params, X, row)  # noqa: F821  (the functions of the rule: see `bound`)
     within = True
     for i in range(y.shape[0]):
         within &= abs(y[i]) <= limit
@@ -58,10 +60,11 @@ def step(state, work, params, X, t, rates, Y, limit):
         return False
     if Y.shape[0] > 0:
         for i in range(y.shape[0]):
-            Y[t, i] = y[i]
+            Y[row, i] = y[i]
     if rates.shape[0] > 0:
         state.t[0] += 1
-        eta = learn(state, work, params, X, t, rates)  # noqa: F821
+        eta = rate(state, work, params, X, row, rates)  # noqa: F821
+        learn(state, work, params, X, row, eta)  # noqa: F821
         track(state, work, params, eta)  # noqa: F821
         if params.average > 0:
             average(state, averaging_weight(min(state.t[0], params.average)))  # noqa: F821
@@ -73,26 +76,23 @@ def step(state, work, params, X, t, rates, Y, limit):
 def loop(state, work, params, X, start, rates, Y, limit):
     """Take the rows of X from `start` on through a network.
 
-    Returns the first row that was not taken: the one before which maintenance is due, or ~t if the output of row t is beyond
-    `limit`.
+    Returns the first row that was not taken: the one before which maintenance is due, or ~row if the output of that row is
+    beyond `limit`.
     """
-    for t in range(start, X.shape[0]):
+    for row in range(start, X.shape[0]):
         if rates.shape[0] > 0 and is_due(state, params):  # noqa: F821
-            return t
-        if not step(state, work, params, X, t, rates, Y, limit):
-            return ~t
+            return row
+        if not step(state, work, params, X, row, rates, Y, limit):
+            return ~row
         if rates.shape[0] > 0 and state.t[0] % EVERY == 0:
             inspect(state, work, params)  # noqa: F821
     return X.shape[0]
 
 
-_jitable = functools.cache(hot)
-
-
 @functools.cache
 def bound(rule: Rule) -> dict[str, Any]:
     """The functions above for a rule: copies whose globals hold the functions of the rule."""
-    scope = {name: _jitable(getattr(rule, name)) for name in COMPILED}
+    scope = {name: hot(getattr(rule, name)) for name in COMPILED}
     for function in (step, loop):
         own = types.FunctionType(function.__code__, {**globals(), **scope}, function.__name__)
         scope[function.__name__] = hot(own) if function is step else own
@@ -116,11 +116,11 @@ def run(state: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarray
 
     Raises `Diverged` at the first sample whose output leaves the range of its dtype; do not use the state and Y any more then.
     """
-    dtype = precision(state)
+    k, dtype = input_form(state)
     for name, array, expected in (("X", X, dtype), ("rates", rates, np.dtype(np.float64)), ("Y", Y, dtype)):
         if array.ndim != 2 or array.dtype != expected:
             raise ValueError(f"{name} has {array.ndim} axes of {array.dtype}; this network needs 2 of {expected}")
-    n, k, d = len(X), n_inputs(state), state.fired.size
+    n, d = len(X), state.fired.size
     if X.shape[1] != k or len(rates) not in (0, n) or len(Y) not in (0, n) or Y.shape[1] != d:
         raise ValueError(
             f"X, rates and Y have the shapes {X.shape}, {rates.shape} and {Y.shape}; this network needs ({n}, {k}), "
@@ -132,12 +132,14 @@ def run(state: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarray
     X = X if X.flags.carray else np.require(X, None, ["C", "W", "A"])
     done = prepare(state, params, X)(state, params, X, rates, Y)
     if done < len(X):
-        raise Diverged(done)
+        raise Diverged(done, X[done])
 
 
 def prepare(state: Any, params: Any, X: np.ndarray) -> Callable[..., int]:
     """Return `take_rows` with the loop that is compiled for arguments of these types, and scratch arrays for this state."""
     rule = rule_of(state)
+    if rule.step is not None:
+        return functools.partial(take_rows_plainly, rule)
     work, key = rule.workspace(state), (rule, numba.typeof(params), X.dtype)
     entry = _ENTRIES.get(key)
     if entry is None:
@@ -146,12 +148,14 @@ def prepare(state: Any, params: Any, X: np.ndarray) -> Callable[..., int]:
         with COMPILING:  # of threads that meet a network first, one compiles and the others wait
             entry = _ENTRIES.get(key) or _compile(rule, params, X.dtype, empty)
             _ENTRIES[key] = entry
-    return functools.partial(take_rows, entry, work)
+    return functools.partial(take_rows, entry, work, rule.maintain)
 
 
-def take_rows(entry: Any, work: Any, state: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarray) -> int:
+def take_rows(
+    entry: Any, work: Any, maintain: Any, state: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarray
+) -> int:
     """Run the compiled loop; returns the number of rows before an output left the range of its dtype."""
-    n, done, limit, maintain = len(X), 0, largest_output(X.dtype), cast("Any", rule_of(state).maintain)
+    n, done, limit = len(X), 0, largest_output(X.dtype)
     work.ws.events[:] = 0
     while 0 <= (done := entry(state, work, params, X, done, rates, Y, limit)) < n:
         with one_blas_thread(), np.errstate(all="ignore"):
@@ -159,6 +163,47 @@ def take_rows(entry: Any, work: Any, state: Any, params: Any, X: np.ndarray, rat
     if len(rates):
         state.repairs[:] += work.ws.events
     return int(done if done >= 0 else ~done)
+
+
+def take_rows_plainly(rule: Rule, state: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarray) -> int:
+    """Run a rule in plain NumPy, whose `params` are a dict; returns what `take_rows` does.
+
+    Without rates every row begins with the same state, which is not changed.
+    """
+    step, learns, d, limit = rule.step, len(rates) > 0, state.fired.size, largest_output(X.dtype)
+    X = X.view()
+    X.flags.writeable = False  # it may be the user's
+    state, buffers = (state, []) if learns else in_buffers(state)
+    before = [buffer.copy() for buffer in buffers]
+    arrays = {name: a for name, a in to_arrays(state).items() if name not in BOOKKEEPING} | {"fired": state.fired}
+    with np.errstate(all="ignore"):
+        for row, x in enumerate(X):
+            names = Names(arrays, **params, t=int(state.t[0]), seed=int(state.rng[0]))
+            y = step(names, x, rates[row, 0] if learns else 0.0)
+            if np.shape(y) != (d,):
+                raise ValueError(
+                    f"step of {rule.name} returned an array of shape {np.shape(y)}: return the {d} outputs"
+                )
+            if not (np.abs(y) <= limit).all():
+                return row
+            if len(Y):
+                Y[row] = y
+            state.t[0] += learns
+            for name, array in arrays.items():
+                if names[name] is not array:  # state["W"] = ... in place of +=
+                    array[...] = names[name]
+            for buffer, saved in zip(buffers, before, strict=True):
+                buffer[:] = saved
+    return len(X)
+
+
+class Names(dict[str, Any]):
+    """What a step knows by name: arrays of the state, parameters, t (samples before this one), and rng (another for each t)."""
+
+    def __missing__(self, name: str) -> Any:
+        if name != "rng":
+            raise KeyError(f"{name}: the network has {sorted(self)}, and rng")
+        return self.setdefault("rng", np.random.default_rng([self["seed"], self["t"]]))
 
 
 def announce(text: str) -> None:
@@ -180,9 +225,32 @@ def _compile(rule, params, dtype, arguments):
     said.daemon = True
     said.start()
     try:
-        return compile_entry(own, arguments, cache=rule.State.__module__ != "__main__")
+        return compile_entry(own, arguments, cache=rule.learn.__module__ != "__main__")
+    except TYPING_ERROR as error:
+        text = str(error)
     finally:
         said.cancel()
+    raise _mistake(rule, function, arguments, text)
+
+
+def _mistake(rule: Rule, function: Any, arguments: Any, text: str) -> Exception:
+    """What is wrong with a rule that Numba refuses in about a hundred lines.
+
+    A mistake that is one in Python too is raised as Python shows it, by taking one sample through the loop without compiling.
+    """
+    state, work, params, X, _, _, Y, limit = arguments
+    function(*deepcopy((state, work)), params, np.ones((1, X.shape[1]), X.dtype), 0, np.zeros((1, 8)), Y, limit)
+    codes = {name: getattr(rule, name).__code__ for name in COMPILED}
+    for file, line in re.findall(r"at (.+) \((\d+)\)", text):  # the innermost first
+        before = [(c.co_firstlineno, name) for name, c in codes.items() if c.co_filename == file]
+        if names := [name for first, name in sorted(before) if first <= int(line)]:
+            reason = text.partition(f"{file} ({line})")[0].splitlines()[-2].strip().removeprefix("During: ")
+            return TypeError(
+                f"{names[-1]} of the rule {rule.name!r} cannot be compiled: {file}, line {line}: "
+                f"{linecache.getline(file, int(line)).strip()}\nNumba failed in {reason}. Compiled functions loop over indices and "
+                "allocate nothing. In plain NumPy write a bionica.plain.PlainNetwork"
+            )
+    return TypeError(f"the rule {rule.name!r} cannot be compiled: {text}")
 
 
 # ---------------------------------------------------------------------------------------------- fingerprint

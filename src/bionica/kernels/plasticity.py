@@ -1,6 +1,6 @@
 """What the learning rules share: products, running means, Hebbian updates, averaged weights.
 
-Loops index X[t, j] in place: at d = 3 slicing X[t] costs more than the whole step.
+Loops index X[row, j] in place: at d = 3 slicing X[row] costs more than the whole step.
 """
 
 from .rule import cold, hot, ordered
@@ -49,10 +49,10 @@ def absolute_sum(v):
 
 
 @hot
-def project(W, X, t, c):
-    """c <- W x_t."""
+def project(W, X, row, c):
+    """c <- W x."""
     for i in range(W.shape[0]):
-        c[i] = dot_rows(W, i, X, t, W.shape[1])
+        c[i] = dot_rows(W, i, X, row, W.shape[1])
 
 
 @hot
@@ -84,14 +84,14 @@ def multiply(A, B, M):
 
 
 @hot
-def mean_weight(rates, t, window):
+def mean_weight(X, t, window):
     """Weight of sample number t (from 1) in a running mean: 1/t, and never below 1/window where one is set (> 0).
 
-    In the precision of the rates.
+    In the precision of X.
     """
     if window > 0 and t > window:
         t = window
-    return rates.dtype.type(1) / rates.dtype.type(t)
+    return X.dtype.type(1) / X.dtype.type(t)
 
 
 @hot
@@ -103,11 +103,11 @@ def follow(mean, v, weight):
 
 
 @hot
-def follow_input(mean, X, t, weight):
-    """mean <- mean + weight (x_t - mean)."""
+def follow_input(mean, X, row, weight):
+    """mean <- mean + weight (x - mean)."""
     weight = mean.dtype.type(weight)
     for j in range(mean.shape[0]):
-        mean[j] += weight * (X[t, j] - mean[j])
+        mean[j] += weight * (X[row, j] - mean[j])
 
 
 @hot
@@ -118,22 +118,22 @@ def subtract(v, mean, out):
 
 
 @hot
-def distance(X, t, x_bar):
-    """|x_t - x_bar|^2."""
+def distance(X, row, x_bar):
+    """|x - x_bar|^2."""
     s = x_bar.dtype.type(0)
     for j in range(x_bar.shape[0]):
-        s += (X[t, j] - x_bar[j]) * (X[t, j] - x_bar[j])
+        s += (X[row, j] - x_bar[j]) * (X[row, j] - x_bar[j])
     return s
 
 
 @hot
-def hebb_input(W, eta, post, X, t, x_bar):
-    """W <- W + eta (post (x_t - x_bar)' - W)."""
+def hebb_input(W, eta, post, X, row, x_bar):
+    """W <- W + eta (post (x - x_bar)' - W)."""
     eta = W.dtype.type(eta)
     for i in range(W.shape[0]):
         a = eta * post[i]
         for j in range(W.shape[1]):
-            W[i, j] += a * (X[t, j] - x_bar[j]) - eta * W[i, j]
+            W[i, j] += a * (X[row, j] - x_bar[j]) - eta * W[i, j]
 
 
 @hot

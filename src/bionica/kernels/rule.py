@@ -4,21 +4,25 @@ A rule file defines `State` (a NamedTuple of arrays that ends with those of `boo
 with at least `dynamics`, `guards` and `average`) and the functions
 
     workspace(state) -> work                 scratch arrays, a NamedTuple with at least `y` and `ws`, made for each call
-    settle(state, work, params, X, t)        work.y <- the output for the mixture X[t]; changes `work` only
-    learn(state, work, params, X, t, rates)  the equations of the synaptic updates for that mixture; changes `state`, and returns
-                                             the learning rate that it used
+    settle(state, work, params, X, row)      work.y <- the output for the mixture X[row]; changes `work` only
+    learn(state, work, params, X, row, eta)  the equations of the synaptic updates for that mixture; changes `state`
     unmixing(state) -> matrix                what the network does to a mixture while every output fires
 
 and declares them, once, with ``RULE = register(Rule(...))``. Everything that runs, saves, sweeps or draws networks reads that
 record: the loop, CUDA, model files, the command line and the tests. The loop (`loop.step`) does around `learn` what is
 not an equation: it counts samples (`state.t`), and calls what else a rule has,
 
+    rate(state, work, params, X, row, rates) -> eta      before `learn`: the learning rate, rates[row, 0] unless a guard lowers it
     track(state, work, params, eta)          after `learn`: what follows from the weights, such as an inverse; changes `state`
     average(state, weight)                   then, where `params.average` asks for it: moves every W_mean towards W
     flip(state, work)                        then, the guard `silent`
     inspect(state, work, params)             every 100 samples: guards, and inverses computed afresh; changes `state`
     is_due(state, params) -> bool            asked before every sample that is learned from
     maintain(state, params)                  called in Python where it is True, and makes it False; changes `state`
+
+*A rule in plain NumPy* has one function instead of all these, which is not compiled (`bionica.plain` makes such rules):
+
+    step(names, x, eta) -> y                 settles and learns from the mixture x; changes the arrays in the dict `names`
 
 `workspace`, `unmixing` and `maintain` run in Python, the others are compiled: they have no annotations, allocate nothing, and call
 functions that are `hot` or `cold` (see below). A GPU cannot call Python: networks of rules with `maintain` run on the CPU.
@@ -28,12 +32,16 @@ Update last the matrices that `settle` reads first, so that they are still in ca
 
 import functools
 import inspect as introspection
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, get_type_hints
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
+from typing import Any, NamedTuple, get_type_hints
 
 import numpy as np
 from numba.extending import overload, register_jitable
+
+from .._compat.blas import one_blas_thread
 
 #: How often each repair acted is counted in this order; see `guards`.
 SILENT, ROW, SPECTRUM, RATE, REGULARISED, UNSETTLED, RESTART = range(7)
@@ -47,6 +55,11 @@ BOOKKEEPING = {"t": "1:count", "fired": "d:bool", "rng": "1:seed", "repairs": f"
 def shapes(**fields: str) -> dict[str, str]:
     """Shapes of fields by name, from names by shape: ``shapes(dk="W_xz W_xz_mean", d="c_bar")``."""
     return {name: dims for dims, names in fields.items() for name in names.split()}
+
+
+def first_rate(state, work, params, X, row, rates):
+    """A rule without the guard `rate`."""
+    return rates[row, 0]
 
 
 def nothing(state, work, params):
@@ -67,7 +80,29 @@ def never(state, params):
 
 
 #: The functions of a rule that are compiled into the loop.
-COMPILED = ("settle", "learn", "track", "average", "flip", "inspect", "is_due")
+COMPILED = ("settle", "rate", "learn", "track", "average", "flip", "inspect", "is_due")
+
+
+class Scratch(NamedTuple):
+    """Work space of one layer of d neurons."""
+
+    firing: np.ndarray  # the neurons that fire
+    chosen: np.ndarray  # indices of those that are solved for
+    L: np.ndarray  # factor of M or H over them, reciprocal pivots on the diagonal
+    u: np.ndarray  # the solution
+    w: np.ndarray  # right-hand side, then (M z - c)_i of the silent neurons; or the gradient
+    free: np.ndarray  # the activity without rectification; in between, a vector
+    v: np.ndarray  # a vector
+    M: np.ndarray  # a matrix
+    events: np.ndarray  # how often each repair acted
+
+
+def scratch(d, dtype, events=None):
+    """Return `ws` of every Work; layers of one network share `events`."""
+    u, w, free, v = np.zeros((4, d), dtype)
+    L, M = np.zeros((2, d, d), dtype)
+    events = np.zeros(n_repairs, np.int64) if events is None else events
+    return Scratch(np.zeros(d, np.bool_), np.zeros(d, np.uint64), L, u, w, free, v, M, events)
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +118,7 @@ class Rule:
         The shape of every array of a State: "dk" is (d, k), "2:count" two counts. The letters k (mixtures), d (outputs) and any
         other stand for lengths; without a dtype the array has the precision of the network. Arrays of a part are 'part.name'.
         Those of `bookkeeping` need not be listed.
-    workspace, settle, learn, unmixing, track, average, flip, inspect, is_due, maintain : callables
+    workspace, settle, learn, unmixing, rate, track, average, flip, inspect, is_due, maintain : callables
         See the module.
     parts : mapping of str to NamedTuple class, optional
         The fields of State that are NamedTuples themselves.
@@ -93,29 +128,36 @@ class Rule:
         Fields that are the inverse of a symmetric matrix. Only the exact solver reads them.
     symmetric : tuple of str, optional
         Other matrices that are symmetric.
-    has_changed : callable, optional
-        Whether the mixing changed while the network learned, from the state.
+    first : mapping of str to callable, optional
+        Of a `variant`: the first value of each array that it adds.
+    step : callable, optional
+        The rule in plain NumPy; then `workspace`, `settle` and `learn` are None.
+    changed : str, optional
+        The flag of the state that says whether the mixing changed while the network learned.
     """
 
     name: str
     State: Any
     Params: Any
     shapes: Mapping[str, str]
-    workspace: Callable[..., Any]
-    settle: Callable[..., None]
-    learn: Callable[..., float]
+    workspace: Any
+    settle: Any
+    learn: Any
     unmixing: Callable[[Any], np.ndarray]
     inspect: Callable[..., None] = nothing
     track: Callable[..., None] = track_nothing
     average: Callable[..., None] = ignore
     flip: Callable[..., None] = ignore
+    rate: Callable[..., float] = first_rate
     is_due: Callable[..., bool] = never
     maintain: Callable[..., Any] | None = None
     parts: Mapping[str, Any] = field(default_factory=dict)
     products: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     inverses: Mapping[str, str] = field(default_factory=dict)
     symmetric: tuple[str, ...] = ()
-    has_changed: Callable[[Any], bool] = lambda state: False
+    step: Any = None
+    first: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
+    changed: str | None = None
 
 
 #: Every rule by its State.
@@ -136,7 +178,7 @@ def register(rule: Rule) -> Rule:
         )
     if missing := {*BOOKKEEPING} - {*rule.State._fields}:
         raise ValueError(f"rule {rule.name!r}: State lacks {sorted(missing)}, which `bookkeeping` returns")
-    named = [*rule.products, *rule.inverses, *rule.symmetric]
+    named = [*rule.products, *rule.inverses, *rule.symmetric, *filter(None, [rule.changed])]
     if unknown := {*named} - fields:
         raise ValueError(f"rule {rule.name!r}: State has no field {sorted(unknown)}, which the record names")
     if _BY_STATE.setdefault(rule.State, rule) is not rule:
@@ -146,6 +188,32 @@ def register(rule: Rule) -> Rule:
         )
     RULES[rule.name] = rule
     return rule
+
+
+#: What `state_class` has made, where pickle and Numba's cache find it by name.
+STATES = SimpleNamespace()
+
+
+def state_class(rule: str, fields: Iterable[tuple[str, Any]]) -> Any:
+    """Return a State class with these fields and types, for the rule of this name."""
+    State: Any = NamedTuple("State", fields)  # type: ignore[misc]
+    name = re.sub(r"\W", "_", rule)
+    setattr(STATES, name, State)
+    State.__module__, State.__qualname__ = __name__, f"STATES.{name}"
+    return State
+
+
+def variant(rule: Rule, name: str, arrays: Mapping[str, tuple[str, Any]] | None = None, **functions: Any) -> Rule:
+    """Register a rule that differs from another one in some functions, with more arrays: a shape, and the first value from a state.
+
+    ``NetworkLearner.varied`` takes a network to it.
+    """
+    new = arrays or {}
+    types = [*get_type_hints(rule.State).items(), *((each, np.ndarray) for each in new)]
+    State = state_class(name, [(each, rule.parts.get(each, kind)) for each, kind in types])
+    shapes = {**rule.shapes, **{each: shape for each, (shape, _) in new.items()}}
+    first = {each: start for each, (_, start) in new.items()}
+    return register(replace(rule, name=name, State=State, shapes=shapes, first=first, **functions))
 
 
 def leaf_types(make: Any, parts: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -195,7 +263,7 @@ def bookkeeping(d: int, rng: np.random.RandomState) -> dict[str, np.ndarray]:
 _ORDERED = {"nsz", "arcp", "contract", "afn"}
 FASTMATH = {*_ORDERED, "reassoc"}
 
-hot = register_jitable(forceinline=True, fastmath=FASTMATH)
+hot = functools.cache(register_jitable(forceinline=True, fastmath=FASTMATH))
 cold = register_jitable(forceinline=False, fastmath=FASTMATH)
 # For sums that are stored as they grow: vectorised code and its remainder would round differently.
 ordered = register_jitable(forceinline=True, fastmath=_ORDERED)
@@ -222,7 +290,7 @@ def generic(stub):
 
 
 def to_arrays(state: Any, prefix: str = "") -> dict[str, np.ndarray]:
-    """Name every array of a state; those of a part as 'part.name'."""
+    """Name every array of a state, in order; those of a part as 'part.name'."""
     arrays: dict[str, np.ndarray] = {}
     for name, value in zip(state._fields, state, strict=True):
         if isinstance(value, np.ndarray):
@@ -232,36 +300,17 @@ def to_arrays(state: Any, prefix: str = "") -> dict[str, np.ndarray]:
     return arrays
 
 
-def leaves(state: Any) -> list[np.ndarray]:
-    """Every array of a state, in order."""
-    return [a for value in state for a in ([value] if isinstance(value, np.ndarray) else leaves(value))]
-
-
-def precision(state: Any) -> np.dtype[Any]:
-    """The dtype of a network: that of the arrays for which its rule declares none."""
-    name = next(name for name, spec in rule_of(state).shapes.items() if ":" not in spec)
-    return to_arrays(state)[name].dtype
-
-
-def n_inputs(state: Any) -> int:
-    """The number of mixtures of a network."""
-    name, shape = next((name, spec) for name, spec in rule_of(state).shapes.items() if "k" in spec.partition(":")[0])
-    return int(to_arrays(state)[name].shape[shape.index("k")])
-
-
-def map_arrays(function: Callable[[np.ndarray], np.ndarray], state: Any) -> Any:
-    """Return a state with `function` applied to every array, in order."""
-    return type(state)(*(function(a) if isinstance(a, np.ndarray) else map_arrays(function, a) for a in state))
-
-
-def copy_state(state: Any) -> Any:
-    """Return a state that shares no memory with this one."""
-    return map_arrays(np.copy, state)
+def input_form(state: Any) -> tuple[int, np.dtype[Any]]:
+    """The number of mixtures of a network, and its dtype: that of the arrays for which its rule declares none."""
+    arrays, shapes = to_arrays(state), rule_of(state).shapes
+    name, shape = next((name, spec) for name, spec in shapes.items() if "k" in spec.partition(":")[0])
+    dtype = next(arrays[name].dtype for name, spec in shapes.items() if ":" not in spec)
+    return int(arrays[name].shape[shape.index("k")]), dtype
 
 
 def in_buffers(state: Any) -> tuple[Any, list[np.ndarray]]:
     """Return a copy of a state whose arrays of a dtype lie in one buffer, and the buffers."""
-    arrays, buffers, copies = leaves(state), [], {}
+    arrays, buffers, copies = list(to_arrays(state).values()), [], {}
     for dtype in {a.dtype for a in arrays}:
         own = [a for a in arrays if a.dtype == dtype]
         ends = np.cumsum([-(-a.size // 8) * 8 for a in own])  # in float64 arrays begin with a cache line
@@ -269,7 +318,11 @@ def in_buffers(state: Any) -> tuple[Any, list[np.ndarray]]:
         for a, start in zip(own, [0, *ends], strict=False):
             copies[id(a)] = buffers[-1][start : start + a.size].reshape(a.shape)
             copies[id(a)][...] = a
-    return map_arrays(lambda a: copies[id(a)], state), buffers
+
+    def copied(part: Any) -> Any:
+        return copies[id(part)] if isinstance(part, np.ndarray) else type(part)(*map(copied, part))
+
+    return copied(state), buffers
 
 
 # ---------------------------------------------------------------------------------------------- linear algebra
@@ -311,6 +364,7 @@ def pseudoinverse(A: np.ndarray) -> np.ndarray:
         return finite((np.linalg.pinv(A / A.dtype.type(size)) / size).astype(A.dtype))
 
 
+@one_blas_thread()
 def orthonormal_rows(rng: np.random.RandomState, d: int, k: int) -> np.ndarray:
     """Draw a d x k matrix (d <= k) with orthonormal rows, uniformly."""
     Q, R = np.linalg.qr(rng.standard_normal((k, d)))

@@ -73,7 +73,7 @@ LARGER = 30.0
 FLOOR, FLOOR_HORIZON = 1e-16, 1e-10
 #: Outputs below this share of their usual energy have lost their size, and a block of outputs above this mean variance is a change.
 LOST, FAR_LARGER = 3e-4, 10.0
-#: A block has at least this many samples for each source, and for 10 more; the rule is attended to after LONGEST times as many.
+#: A block has at least this many samples for each source, and for 10 more; maintenance runs after LONGEST times as many.
 BLOCK, LONGEST = 30.0, 25.0
 #: What is added to the variance of each output of a block.
 SILENT = 0.01
@@ -378,8 +378,8 @@ def is_unusual(white: WhiteningState, V: np.ndarray, horizon: int) -> bool:
 
 
 @generic
-def enter(front, work, X, t):
-    """work.h <- the input of the layer for the mixture x_t."""
+def enter(front, work, X, row):
+    """work.h <- the input of the layer for the mixture X[row]."""
 
 
 @generic
@@ -403,20 +403,20 @@ def adapt(front, work, g, horizon, t, d):
 
 
 @enter.register(Running)
-def _enter_running(front, work, X, t):
-    project(front.F, X, t, work.u)
+def _enter_running(front, work, X, row):
+    project(front.F, X, row, work.u)
     apply(front.white.K, work.u, work.h)
 
 
 @enter.register(Fixed)
-def _enter_fixed(front, work, X, t):
-    project(front.F, X, t, work.h)
+def _enter_fixed(front, work, X, row):
+    project(front.F, X, row, work.h)
 
 
 @enter.register(Raw)
-def _enter_raw(front, work, X, t):
+def _enter_raw(front, work, X, row):
     for j in range(work.h.shape[0]):
-        work.h[j] = X[t, j]
+        work.h[j] = X[row, j]
 
 
 @weigh_input.register(Running)

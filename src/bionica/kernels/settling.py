@@ -8,7 +8,9 @@ layer), and connections through interneurons (Algorithm 1, eq. 9; without the [.
     z <- [z + gamma (c - W_zz z)]_+
     y <- [y + gamma (c - W_ny n)]_+,  n <- n + gamma (W_yn y - n)
 
-A gamma of 0 stands for the largest step that is safe by the trace: 1/tr(W_zz), or 1/(2 |W_ny| |W_yn|) with Frobenius norms.
+A gamma of 0 stands for a step that is safe: 1/tr(W_zz), or min(1, (|W_ny| |W_yn|)^-1/2) with Frobenius norms. In a direction
+where M = W_ny W_yn has the eigenvalue lambda, (9) is stable if gamma^2 lambda < 4 - 2 gamma, and the error shrinks by about
+1 - gamma lambda where that is small: a nearly singular M needs many steps.
 
 *`Exact`*, the fixed point itself, M = W_zz or W_ny W_yn:
 
@@ -32,12 +34,12 @@ times more at each try, times the mean of M's diagonal. Each such sample is coun
 """
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from .plasticity import absolute_sum, apply, dot, dot_vectors
-from .rule import REGULARISED, UNSETTLED, cold, generic, hot, n_repairs
+from .rule import REGULARISED, UNSETTLED, cold, generic, hot
 
 #: H is recomputed every so many samples.
 REFRESH = 1000
@@ -65,28 +67,6 @@ def follow_lateral(dynamics, H, rate, z, ws):
 @generic
 def follow_interneurons(dynamics, M, H, eta, p, dy, dn, ws):
     """M and H after W_yn <- W_yn + eta (dn dy' - W_yn) and W_ny = W_yn', where p = W_ny dn of the new weights; p changes."""
-
-
-class Scratch(NamedTuple):
-    """Work space of one layer of d neurons."""
-
-    firing: np.ndarray  # the neurons that fire
-    chosen: np.ndarray  # indices of those that are solved for
-    L: np.ndarray  # factor of M or H over them, reciprocal pivots on the diagonal
-    u: np.ndarray  # the solution
-    w: np.ndarray  # right-hand side, then (M z - c)_i of the silent neurons; or the gradient
-    free: np.ndarray  # the activity without rectification; in between, a vector
-    v: np.ndarray  # a vector
-    M: np.ndarray  # a matrix
-    events: np.ndarray  # how often each repair acted
-
-
-def scratch(d, dtype, events=None):
-    """Allocate the work space; layers of one network share `events`."""
-    u, w, free, v = np.zeros((4, d), dtype)
-    L, M = np.zeros((2, d, d), dtype)
-    events = np.zeros(n_repairs, np.int64) if events is None else events
-    return Scratch(np.zeros(d, np.bool_), np.zeros(d, np.uint64), L, u, w, free, v, M, events)
 
 
 # ---------------------------------------------------------------------------------------------- gradient
@@ -154,7 +134,7 @@ def iterate_interneurons(dynamics, W_yn, W_ny, M, H, c, y, n, ws, rectified):
             for p in range(W_ny.shape[1]):
                 yn += W_yn[p, i] * W_yn[p, i]
                 ny += W_ny[i, p] * W_ny[i, p]
-        gamma = 0.5 / max(math.sqrt(yn * ny), 1.0)
+        gamma = 1 / max(math.sqrt(math.sqrt(yn * ny)), 1.0)
     iterate(dynamics, gamma, W_ny, W_yn, c, y, n, ws, rectified)
 
 
@@ -324,13 +304,6 @@ def settle_exactly(dynamics, M, H, c, z, ws, rectified):
 def _settle_interneurons_exact(dynamics, W_yn, W_ny, M, H, c, y, n, ws, rectified):
     settle_lateral(dynamics, M, H, c, y, ws, rectified)
     apply(W_yn, y, n)
-
-
-def dynamics_of(name: str, gamma: float | None, tol: float, steps: int, eps: float) -> Any:
-    """The first argument of `settle_lateral`, from the parameters of a network; `eps` is the rounding unit of its numbers."""
-    return (
-        Exact(eps) if name == "exact" else ProjectedGradient(float(gamma or 0.0), max(float(tol), 64 * eps), int(steps))
-    )
 
 
 # ---------------------------------------------------------------------------------------------- the inverse follows

@@ -50,10 +50,10 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from sklearn.utils import check_random_state
 
-from .._compat.sklearn import POSITIVE, WINDOW, Options, StrOptions
-from ..estimator import DYNAMICS, RATES, TRAINING, TWO_COMPARTMENTS, OnlineEstimator, offline_only_in_fit
+from .._compat.sklearn import POSITIVE
+from ..estimator import PARAMETERS, TWO_COMPARTMENTS, OnlineEstimator, offline_only_in_fit
 from ..kernels.guards import Guards
-from ..kernels.learner import Buffered, NetworkLearner
+from ..kernels.learner import Buffered, NetworkLearner, Rate, Schedule
 from ..kernels.plasticity import FOREVER, apply, dot, dot_vectors, follow_matrix
 from ..kernels.rule import (
     SILENT,
@@ -64,6 +64,7 @@ from ..kernels.rule import (
     hot,
     orthonormal_rows,
     register,
+    scratch,
     shapes,
     solve_lateral,
 )
@@ -85,8 +86,7 @@ from ..kernels.running_whitening import (
     through_front,
     weigh_input,
 )
-from ..kernels.schedules import Rate, Schedule
-from ..kernels.settling import dynamics_of, scratch, settle_lateral
+from ..kernels.settling import settle_lateral
 from ..offline.rotation import rotate
 from ..offline.whitening import padded_whitening
 from ..samples import Array, given_weights
@@ -193,9 +193,9 @@ def workspace(state):
     return Work(front_work(state.front, state.W_xz.shape[1], dtype), *np.zeros((4, d), dtype), scratch(d, dtype))
 
 
-def settle(state, work, params, X, t):
+def settle(state, work, params, X, row):
     """Eq. 1."""
-    enter(state.front, work.front, X, t)
+    enter(state.front, work.front, X, row)
     apply(state.W_xz, work.front.h, work.c)
     settle_lateral(params.dynamics, state.W_zz, state.W_zz, work.c, work.y, work.ws, True)
 
@@ -248,15 +248,14 @@ def inhibit(state, work, params, eta, rate):
     return w * total / d, negative
 
 
-def learn(state, work, params, X, t, rates):
+def learn(state, work, params, X, row, eta):
     """Eqs. 2 to 7, then the whitening."""
     front, W_xz, c, v, b, p = state.front, state.W_xz, work.c, work.membrane, work.b, work.front.p
     d, one = c.shape[0], b.dtype.type(1)
     g = weigh_input(front, work.front, params.horizon, work.ws.events)
-    eta = g * rates[t, 0]
     if g == 0:
-        return eta
-    activity, negative = inhibit(state, work, params, eta, rates[t, 0])
+        return
+    activity, negative = inhibit(state, work, params, g * eta, eta)
     note_negative(front, min(g * negative / d, 1.0), params.horizon)
     size = presynaptic(front, work.front)
     for i in range(d):
@@ -270,7 +269,6 @@ def learn(state, work, params, X, t, rates):
         keep_product(W_xz, work.front.dv, f, beta)
         if params.average > 0:
             keep_product(state.W_xz_mean, work.front.dv, f, beta)
-    return eta
 
 
 def average(state, weight):
@@ -316,12 +314,11 @@ def unmixing(state: State) -> np.ndarray:
     return through_front(solve_lateral(state.W_zz, state.W_xz), state.front)
 
 
-def has_changed(state: State) -> bool:
-    """Whether the running whitening has seen the mixing change."""
-    return bool(state.front.white.changed[0])
-
-
-_UPKEEP: dict[str, Any] = {"is_due": maintenance_is_due, "maintain": maintain_whitening, "has_changed": has_changed}
+_UPKEEP: dict[str, Any] = {
+    "is_due": maintenance_is_due,
+    "maintain": maintain_whitening,
+    "changed": "front.white.changed",
+}
 #: The rule by the value of `whiten`.
 RULES_BY_WHITEN = {
     whiten: register(
@@ -383,8 +380,7 @@ class ConeNetwork(OnlineEstimator):
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)
-        What the network does to a mixture for which every output fires. If some outputs are silent the others settle without them,
-        so `transform` equals `max(components_ @ x, 0)` only up to the residual negativity of the fit.
+        What the network does to a mixture for which every output fires; if some are silent, the others settle without them.
     mixing_ : ndarray of shape (n_features, n_components)
         The estimated A, pseudoinverse of `components_`.
     spectra_ : ndarray of shape (n_components, n_features)
@@ -393,12 +389,10 @@ class ConeNetwork(OnlineEstimator):
         The weights, through the whitening, (n_components, n_features), and between neurons, (n_components, n_components).
     kappa_ : ndarray of shape (n_components,)
         Hardness of the wall of each neuron.
-    n_components_, n_features_in_ : int
-        Outputs, and mixtures per sample.
+    n_components_, n_features_in_, n_samples_seen_ : int
+        Outputs, mixtures per sample, and samples learned from.
     feature_names_in_ : ndarray of shape (n_features,)
         Names of the mixtures, if X had string column names.
-    n_samples_seen_ : int
-        Samples learned from.
     repairs_ : dict of str to int
         How often each guard acted; samples that were regularised (nearly singular lateral weights) or did not settle.
     change_detected_ : bool
@@ -422,12 +416,8 @@ class ConeNetwork(OnlineEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **{name: constraint for name, constraint in (RATES | DYNAMICS | TRAINING).items() if name != "guards"},
-        "kappa": [POSITIVE, None],
-        "whiten": [StrOptions({"offline", "online"}), Options(bool, {False})],
-        "average": ["boolean"],
-        "horizon": [WINDOW, None],
-    }
+        **PARAMETERS, "kappa": [POSITIVE, None],
+    }  # fmt: skip
     _changeable: ClassVar = (*OnlineEstimator._changeable, "horizon")
     _uncorrelated: ClassVar = False  # outputs have unit mean
     _circuit: ClassVar = TWO_COMPARTMENTS  # W_xz_ includes the whitening
@@ -489,7 +479,7 @@ class ConeNetwork(OnlineEstimator):
         eps, horizon = float(np.finfo(dtype).eps), int(self.horizon or 0)
         dynamics: Any = Sweeps(4 * eps, int(self.settle_steps))
         if self.dynamics == "gradient":
-            dynamics = dynamics_of("gradient", self.gamma, self.settle_tol, self.settle_steps, eps)
+            dynamics = self._dynamics(dtype)
         # The default is the hardest wall that rounding resolves.
         wall = self.kappa is None, float(self.kappa or eps**-0.75)
         params = Params(dynamics, Guards(), (horizon or FOREVER) * bool(self.average), horizon, *wall)

@@ -31,10 +31,10 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from sklearn.utils import check_random_state
 
-from .._compat.sklearn import COUNT, WINDOW
-from ..estimator import DYNAMICS, RATES, TRAINING, OfThePaper, OnlineEstimator, weights
-from ..kernels.guards import Guards, chosen_guards, flip_silent, lift_singular_values, replace_rows
-from ..kernels.learner import NetworkLearner
+from .._compat.sklearn import BOOLEAN, COUNT
+from ..estimator import PARAMETERS, UNTUNED, OfThePaper, OnlineEstimator, weights
+from ..kernels.guards import Guards, flip_silent, lift_singular_values, replace_rows
+from ..kernels.learner import NetworkLearner, Rate, Schedule
 from ..kernels.plasticity import (
     FOREVER,
     apply,
@@ -48,16 +48,18 @@ from ..kernels.plasticity import (
     project,
     subtract,
 )
-from ..kernels.rule import Rule, averaged, bookkeeping, inverse, orthonormal_rows, register, shapes, solve_lateral
-from ..kernels.schedules import Rate, Schedule
-from ..kernels.settling import (
-    REFRESH,
-    dynamics_of,
-    follow_interneurons,
-    invert,
+from ..kernels.rule import (
+    Rule,
+    averaged,
+    bookkeeping,
+    inverse,
+    orthonormal_rows,
+    register,
     scratch,
-    settle_interneurons,
+    shapes,
+    solve_lateral,
 )
+from ..kernels.settling import REFRESH, follow_interneurons, invert, settle_interneurons
 from ..samples import given_weights
 
 
@@ -129,27 +131,26 @@ def workspace(state):
     return Work(c, y, n, dy, dn, p, scratch(d, dtype))
 
 
-def settle(state, work, params, X, t):
+def settle(state, work, params, X, row):
     """Eq. 9."""
-    project(state.W_xy, X, t, work.c)
+    project(state.W_xy, X, row, work.c)
     settle_interneurons(
         params.dynamics, state.W_yn, state.W_ny, state.M, state.H, work.c, work.y, work.n, work.ws, True
     )
 
 
-def learn(state, work, params, X, t, rates):
+def learn(state, work, params, X, row, eta):
     """The running means and the three synaptic updates."""
     x_bar, y_bar, n_bar, y, n, dy, dn = state.x_bar, state.y_bar, state.n_bar, work.y, work.n, work.dy, work.dn
-    eta, weight = rates[t, 0], mean_weight(rates, state.t[0], params.mean_window)
-    follow_input(x_bar, X, t, weight)
+    weight = mean_weight(X, state.t[0], params.mean_window)
+    follow_input(x_bar, X, row, weight)
     follow(y_bar, y, weight)
     follow(n_bar, n, weight)
     subtract(y, y_bar, dy)
     subtract(n, n_bar, dn)
-    hebb_input(state.W_xy, eta, dy, X, t, x_bar)  # (7)
+    hebb_input(state.W_xy, eta, dy, X, row, x_bar)  # (7)
     hebb(state.W_ny, eta, dy, dn)  # (8), transposed
     hebb(state.W_yn, eta, dn, dy)  # (8)
-    return eta  # for `track`
 
 
 def track(state, work, params, eta):
@@ -201,16 +202,14 @@ RULE = register(
     )
 )  # fmt: skip
 
-_GUARDS = ("silent", "row", "spectrum")
-
 
 class InterneuronNICA(OfThePaper, OnlineEstimator):
     """Nonnegative ICA by a single layer of neurons with interneurons: Algorithm 1 of the paper, with its local rules.
 
-    The network is a model of a circuit: each synapse learns from what its two neurons know (the guards, repairs of appendix C, know
-    more). With `as_published` it has the paper's
-    settings. Without, it has untuned ones, which separate most mixing matrices up to a condition number of about 30
-    (:doc:`/paper/local-networks`). To separate data, use `StreamingNICA`, `BatchNICA` or `MinimumVolumeCone`.
+    The network is a model of a circuit: each synapse learns from what its two neurons know (the guards, repairs of appendix C,
+    know more). With `as_published` it has the paper's settings. Without, it has untuned ones, which separate most mixing matrices
+    up to a condition number of about 30 (:doc:`/paper/local-networks`). To separate data, use `StreamingNICA`, `BatchNICA` or
+    `MinimumVolumeCone`.
 
     Parameters
     ----------
@@ -221,8 +220,8 @@ class InterneuronNICA(OfThePaper, OnlineEstimator):
     decoupled : bool, default=False
         Whether W_ny starts independently of W_yn, instead of as its transpose. Their difference then decays as the product
         of (1 - eta_t) (appendix B), and neurons always settle by the iteration (``dynamics="gradient"``), because the exact
-        solver needs a symmetric W_ny W_yn. A sample of the paper's problems then takes 5 us instead of 0.1 us (3 sources) or
-        400 us instead of 1 us (10 sources, where 20 % of the samples do not settle in 10,000 steps; `repairs_` counts them).
+        solver needs a symmetric W_ny W_yn. A sample of the paper's problems then takes 3 us instead of 0.1 us (3 sources) or
+        40 us instead of 1 us (10 sources, where 0 to 3 of 2,000 samples do not settle in 10,000 steps; `repairs_` counts them).
     eta0, decay, power : float, default=None, None, 1.0
         The learning rate at sample t (from 0) is ``eta0 / (1 + decay * t) ** power``, as in the paper. If `eta0` is a function of
         t, it is the whole schedule. None: 0.02 and 2e-4 if both are None, else 0.01 and 0.001.
@@ -250,20 +249,17 @@ class InterneuronNICA(OfThePaper, OnlineEstimator):
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)
-        What the network does to a mixture for which every output fires. If some outputs are silent the others settle without them,
-        so `transform` equals `max(components_ @ x, 0)` only up to the residual negativity of the fit.
+        What the network does to a mixture for which every output fires; if some are silent, the others settle without them.
     mixing_ : ndarray of shape (n_features, n_components)
         The estimated A, pseudoinverse of `components_`.
     spectra_ : ndarray of shape (n_components, n_features)
         The spectrum of each source, a row each: `mixing_.T`.
     W_xy_, W_yn_, W_ny_ : ndarray
         The weights, (n_components, n_features), (n_interneurons, n_components) and (n_components, n_interneurons).
-    n_components_, n_features_in_ : int
-        Outputs, and mixtures per sample.
+    n_components_, n_features_in_, n_samples_seen_ : int
+        Outputs, mixtures per sample, and samples learned from.
     feature_names_in_ : ndarray of shape (n_features,)
         Names of the mixtures, if X had string column names.
-    n_samples_seen_ : int
-        Samples learned from.
     repairs_ : dict of str to int
         How often each guard acted; samples that were regularised (nearly singular lateral weights) or did not settle.
 
@@ -285,11 +281,7 @@ class InterneuronNICA(OfThePaper, OnlineEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **RATES, **DYNAMICS, **TRAINING,
-        "n_interneurons": [COUNT, None],
-        "decoupled": ["boolean"],
-        "mean_window": [WINDOW, None],
-        "average": ["boolean"],
+        **PARAMETERS, **UNTUNED, "n_interneurons": [COUNT, None], "decoupled": [BOOLEAN],
     }  # fmt: skip
     #: Table 1 (appendix C), to the digit; and what all settings share.
     _published: ClassVar[dict[str, dict[str, Any]]] = {
@@ -303,6 +295,7 @@ class InterneuronNICA(OfThePaper, OnlineEstimator):
         (("x", "y", "W_xy_", 1), ("y", "n", "W_yn_", 1), ("n", "y", "W_ny_", -1)),
     )
 
+    _guards: ClassVar = ("silent", "row", "spectrum")
     W_xy_ = weights("W_xy", "Weights from mixtures to outputs, (n_components, n_features).")
     W_yn_ = weights("W_yn", "Weights from outputs to interneurons, (n_interneurons, n_components).")
     W_ny_ = weights("W_ny", "Weights from interneurons to outputs, (n_components, n_interneurons).")
@@ -356,12 +349,9 @@ class InterneuronNICA(OfThePaper, OnlineEstimator):
         rates = Schedule(
             default.eta0 if eta0 is None else eta0, default.decay if decay is None else decay, self.power, 1.0
         )
-        eps = float(np.finfo(dtype).eps)
-        dynamics = dynamics_of(self.dynamics, self.gamma, self.settle_tol, self.settle_steps, eps)
-        if self.dynamics == "exact" and not state.coupled[0]:
-            dynamics = dynamics_of("gradient", None, self.settle_tol, self.settle_steps, eps)
-        window = self.mean_window or (300 if untuned else 0)
-        params = Params(dynamics, chosen_guards(self, _GUARDS), FOREVER * bool(self.average), int(window), eps)
+        window, eps = self.mean_window or (300 if untuned else 0), float(np.finfo(dtype).eps)
+        dynamics, averages = self._dynamics(dtype, bool(state.coupled[0])), FOREVER * bool(self.average)
+        params = Params(dynamics, self._chosen_guards(), averages, int(window), eps)
         return NetworkLearner(state, params, [rates], averaged if self.average else None)
 
     def _initial_state(self, k: int, d: int, dtype: Any) -> State:

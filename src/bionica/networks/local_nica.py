@@ -28,13 +28,23 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from sklearn.utils import check_random_state
 
-from .._compat.sklearn import WINDOW
-from ..estimator import TRAINING, TWO_COMPARTMENTS, OnlineEstimator, weights
+from ..estimator import TWO_COMPARTMENTS, OnlineEstimator, weights
 from ..kernels.guards import Guards
 from ..kernels.learner import NetworkLearner
 from ..kernels.plasticity import FOREVER, apply, dot, dot_vectors, follow_matrix, project
-from ..kernels.rule import Rule, averaged, bookkeeping, hot, inverse, orthonormal_rows, register, shapes, solve_lateral
-from ..kernels.settling import REFRESH, Exact, invalidate, invert, scratch, settle_lateral
+from ..kernels.rule import (
+    Rule,
+    averaged,
+    bookkeeping,
+    hot,
+    inverse,
+    orthonormal_rows,
+    register,
+    scratch,
+    shapes,
+    solve_lateral,
+)
+from ..kernels.settling import REFRESH, Exact, invalidate, invert, settle_lateral
 from ..samples import given_weights
 
 #: a and b of eq. 2; r = 1/(R_FIRST (d + 7) + n/R_LATE).
@@ -114,9 +124,9 @@ def workspace(state):
     return Work(*np.zeros((5, d), dtype), np.zeros(k, dtype), np.zeros((1, d), dtype), scratch(d, dtype))
 
 
-def settle(state, work, params, X, t):
+def settle(state, work, params, X, row):
     """Eq. 1."""
-    project(state.W_xz, X, t, work.c)
+    project(state.W_xz, X, row, work.c)
     settle_lateral(params.dynamics, state.W_zz, state.H, work.c, work.y, work.ws, True)
 
 
@@ -133,14 +143,14 @@ def watch(own, V, row, t):
         last[j] = V[row, j]
 
 
-def learn(state, work, params, X, t, rates):
+def learn(state, work, params, X, row, eta):
     """Eqs. 2 to 5."""
     W_xz, U, W_zz, own, pace = state.W_xz, state.U, state.W_zz, state.x, state.c.pace
     z, dz, g, r, real = work.y, work.dz, work.g, work.r, state.W_xz.dtype.type
     (d, k), one, zero, count = W_xz.shape, real(1), real(0), real(state.t[0])
     for i in range(d):
         work.C[0, i] = work.c[i]
-    watch(state.x, X, t, one / count)
+    watch(state.x, X, row, one / count)
     watch(state.c, work.C, 0, one / count)
     for i in range(d):
         g[i] = zero if z[i] > 0 else min(work.c[i] - dot(W_zz, i, z), zero)
@@ -161,7 +171,7 @@ def learn(state, work, params, X, t, rates):
         b = real(B) * pace[i] * g[i]
         leak = real(LEAK) * r[i]
         for j in range(k):
-            S = (a * (X[t, j] - own.mean[j]) - b * X[t, j]) * work.gain[j]
+            S = (a * (X[row, j] - own.mean[j]) - b * X[row, j]) * work.gain[j]
             on = real(state.connected[j])
             U[i, j] += on * leak * (real(GAIN) * S - U[i, j])
             W_xz[i, j] += S + on * U[i, j]
@@ -171,7 +181,6 @@ def learn(state, work, params, X, t, rates):
     for i in range(d):
         for j in range(d):
             W_zz[i, j] = r[i] * r[j] * W_zz[i, j] + dz[i] * dz[j]
-    return 0.0
 
 
 def track(state, work, params, eta):
@@ -261,12 +270,10 @@ class LocalNICA(OnlineEstimator):
         The spectrum of each source, a row each: `mixing_.T`.
     W_xz_, W_zz_ : ndarray
         The weights, (n_components, n_features) and (n_components, n_components).
-    n_components_, n_features_in_ : int
-        Outputs, and mixtures per sample.
+    n_components_, n_features_in_, n_samples_seen_ : int
+        Outputs, mixtures per sample, and samples learned from.
     feature_names_in_ : ndarray of shape (n_features,)
         Names of the mixtures, if X had string column names.
-    n_samples_seen_ : int
-        Samples learned from.
     repairs_ : dict of str to int
         Samples that were regularised (nearly singular lateral weights).
 
@@ -287,10 +294,6 @@ class LocalNICA(OnlineEstimator):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **{name: allowed for name, allowed in TRAINING.items() if name != "guards"},
-        "horizon": [WINDOW, None],
-    }
     _changeable: ClassVar = ("horizon",)
     _circuit: ClassVar = TWO_COMPARTMENTS
 

@@ -14,12 +14,11 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from sklearn.utils import check_random_state
 
-from .._compat.sklearn import Options, StrOptions
-from ..estimator import RATES, TRAINING, OfThePaper, OnlineEstimator, offline_only_in_fit, weights
-from ..kernels.guards import Guards, cap_rate, chosen_guards, flip_silent
-from ..kernels.learner import Buffered, NetworkLearner
+from ..estimator import OfThePaper, OnlineEstimator, offline_only_in_fit, weights
+from ..kernels.guards import Guards, cap_rate, flip_silent
+from ..kernels.learner import Buffered, NetworkLearner, Rate, Schedule
 from ..kernels.plasticity import apply, dot_vectors
-from ..kernels.rule import Rule, bookkeeping, orthonormal_rows, register
+from ..kernels.rule import Rule, bookkeeping, orthonormal_rows, register, scratch
 from ..kernels.running_whitening import (
     FRONTS,
     Fixed,
@@ -36,8 +35,7 @@ from ..kernels.running_whitening import (
     through_front,
     weigh_input,
 )
-from ..kernels.schedules import Rate, Schedule
-from ..kernels.settling import Exact, scratch
+from ..kernels.settling import Exact
 from ..offline.whitening import leading, moments, padded_whitening, whitening
 from ..samples import Array, given_weights
 from ..trust.outliers import inliers_of, without_outliers
@@ -90,24 +88,21 @@ def workspace(state):
     return Work(front, np.zeros(d, dtype), np.zeros_like(front.h), scratch(d, dtype))
 
 
-def settle(state, work, params, X, t):
+def settle(state, work, params, X, row):
     """y = [W h]_+."""
-    enter(state.front, work.front, X, t)
+    enter(state.front, work.front, X, row)
     apply(state.W, work.front.h, work.y)
     for i in range(work.y.shape[0]):
         work.y[i] = max(work.y[i], work.y.dtype.type(0))
 
 
-def learn(state, work, params, X, t, rates):
+def learn(state, work, params, X, row, eta):
     """The update of W, then the whitening."""
     W, h, y, e = state.W, work.front.h, work.y, work.e
     g = weigh_input(state.front, work.front, 0, work.ws.events)
-    eta = g * rates[t, 0]
     if g == 0:
-        return eta
-    if params.guards.rate:
-        eta = cap_rate(eta, dot_vectors(y, y), rates.dtype.type(1), work.ws.events)
-    eta = W.dtype.type(eta)
+        return
+    eta = W.dtype.type(g * eta)
     for j in range(h.shape[0]):
         e[j] = h[j]
     for i in range(y.shape[0]):
@@ -118,6 +113,13 @@ def learn(state, work, params, X, t, rates):
         for j in range(h.shape[0]):
             W[i, j] += a * e[j]
     adapt(state.front, work.front, g, 0, state.t[0], y.shape[0])
+
+
+def rate(state, work, params, X, row, rates):
+    """The guard `rate`."""
+    eta = rates[row, 0]
+    if params.guards.rate:
+        eta = cap_rate(eta, dot_vectors(work.y, work.y), rates.dtype.type(1), work.ws.events)
     return eta
 
 
@@ -142,25 +144,22 @@ def unmixing(state: State) -> np.ndarray:
     return through_front(state.W, state.front)
 
 
-def has_changed(state: State) -> bool:
-    """Whether the running whitening has seen the mixing change."""
-    return bool(state.front.white.changed[0])
-
-
-_UPKEEP: dict[str, Any] = {"is_due": maintenance_is_due, "maintain": maintain_whitening, "has_changed": has_changed}
+_UPKEEP: dict[str, Any] = {
+    "is_due": maintenance_is_due,
+    "maintain": maintain_whitening,
+    "changed": "front.white.changed",
+}
 #: The rule by the value of `whiten`.
 RULES_BY_WHITEN = {
     whiten: register(
         Rule(
             f"nonnegative_pca_{name}", Kind, Params, FRONTS[whiten][1] | {"W": "dk" if Kind is Bare else "dd"},
-            workspace, settle, learn, unmixing, flip=flip, parts={"front": FRONTS[whiten][0]},
+            workspace, settle, learn, unmixing, flip=flip, rate=rate, parts={"front": FRONTS[whiten][0]},
             **(_UPKEEP if Kind is Online else {}),
         )
     )
     for whiten, name, Kind in (("online", "online", Online), ("offline", "offline", Offline), (False, "bare", Bare))
 }  # fmt: skip
-
-_GUARDS = ("silent", "rate")
 
 
 class NonnegativePCA(OfThePaper, OnlineEstimator):
@@ -193,20 +192,17 @@ class NonnegativePCA(OfThePaper, OnlineEstimator):
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)
-        What the network does to a mixture for which every output fires. If some outputs are silent the others settle without them,
-        so `transform` equals `max(components_ @ x, 0)` only up to the residual negativity of the fit.
+        What the network does to a mixture for which every output fires; if some are silent, the others settle without them.
     mixing_ : ndarray of shape (n_features, n_components)
         The estimated A, pseudoinverse of `components_`.
     spectra_ : ndarray of shape (n_components, n_features)
         The spectrum of each source, a row each: `mixing_.T`.
     W_, whitening_ : ndarray
         Weights from the whitened mixtures, (n_components, n_components), and the whitening, (n_components, n_features).
-    n_components_, n_features_in_ : int
-        Outputs, and mixtures per sample.
+    n_components_, n_features_in_, n_samples_seen_ : int
+        Outputs, mixtures per sample, and samples learned from.
     feature_names_in_ : ndarray of shape (n_features,)
         Names of the mixtures, if X had string column names.
-    n_samples_seen_ : int
-        Samples learned from.
     repairs_ : dict of str to int
         How often each guard acted; samples that were regularised (nearly singular lateral weights) or did not settle.
 
@@ -222,10 +218,6 @@ class NonnegativePCA(OfThePaper, OnlineEstimator):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **RATES, **TRAINING,
-        "whiten": [StrOptions({"offline", "online"}), Options(bool, {False})],
-    }  # fmt: skip
     #: Table 1 (appendix C), to the digit; and what all settings share. At d = 3 and on images the authors' code differs: the table
     #: is meant.
     _published: ClassVar[dict[str, dict[str, Any]]] = {
@@ -236,6 +228,7 @@ class NonnegativePCA(OfThePaper, OnlineEstimator):
     }
     _circuit: ClassVar = {"h": ("whitened mixtures", 0, 0), "y": ("outputs", 1, 0)}, (("h", "y", "W_", 1),)
 
+    _guards: ClassVar = ("silent", "rate")
     W_ = weights("W", "Weights from the whitened mixtures to the outputs, (n_components, n_components).")
 
     def __init__(
@@ -271,7 +264,7 @@ class NonnegativePCA(OfThePaper, OnlineEstimator):
 
     def _learner_for(self, k: int, dtype: Any, X: Any = None, state: Any = None) -> Any:
         offline_only_in_fit(self, X, state)
-        params = Params(Exact(float(np.finfo(dtype).eps)), chosen_guards(self, _GUARDS), 0)
+        params = Params(Exact(float(np.finfo(dtype).eps)), self._chosen_guards(), 0)
         rates = [Schedule(self.eta0, self.decay, self.power, 1.0)]
         if state is not None:
             return NetworkLearner(state, params, rates)

@@ -36,14 +36,23 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from sklearn.utils import check_random_state
 
-from .._compat.sklearn import POSITIVE, WINDOW
-from ..estimator import DYNAMICS, RATES, TRAINING, TWO_COMPARTMENTS, OfThePaper, OnlineEstimator, weights
-from ..kernels.guards import Guards, cap_rate, chosen_guards, flip_silent, lift_eigenvalues
-from ..kernels.learner import NetworkLearner
+from .._compat.sklearn import POSITIVE
+from ..estimator import PARAMETERS, TWO_COMPARTMENTS, UNTUNED, OfThePaper, OnlineEstimator, weights
+from ..kernels.guards import Guards, cap_rate, flip_silent, lift_eigenvalues
+from ..kernels.learner import NetworkLearner, Rate, Schedule
 from ..kernels.plasticity import FOREVER, distance, follow, follow_input, follow_matrix, hebb, mean_weight, project
-from ..kernels.rule import Rule, averaged, bookkeeping, inverse, orthonormal_rows, register, shapes, solve_lateral
-from ..kernels.schedules import Rate, Schedule
-from ..kernels.settling import REFRESH, dynamics_of, follow_lateral, invert, scratch, settle_lateral
+from ..kernels.rule import (
+    Rule,
+    averaged,
+    bookkeeping,
+    inverse,
+    orthonormal_rows,
+    register,
+    scratch,
+    shapes,
+    solve_lateral,
+)
+from ..kernels.settling import REFRESH, follow_lateral, invert, settle_lateral
 from ..samples import given_weights
 
 
@@ -96,28 +105,25 @@ def workspace(state):
     return Work(*np.zeros((2, d), dtype), scratch(d, dtype))
 
 
-def settle(state, work, params, X, t):
+def settle(state, work, params, X, row):
     """c = W_xz x, and eq. 15."""
-    project(state.W_xz, X, t, work.c)
+    project(state.W_xz, X, row, work.c)
     settle_lateral(params.dynamics, state.W_zz, state.H, work.c, work.y, work.ws, True)
 
 
-def learn(state, work, params, X, t, rates):
+def learn(state, work, params, X, row, eta):
     """The running means and the two synaptic updates."""
     W_xz, x_bar, c_bar, c, z = state.W_xz, state.x_bar, state.c_bar, work.c, work.y
-    eta, weight = rates[t, 0], mean_weight(rates, state.t[0], params.mean_window)
-    follow_input(x_bar, X, t, weight)
+    weight = mean_weight(X, state.t[0], params.mean_window)
+    follow_input(x_bar, X, row, weight)
     follow(c_bar, c, weight)
-    if params.guards.rate:
-        eta = cap_rate(eta, distance(X, t, x_bar), rates.dtype.type(0.5), work.ws.events)
     hebb(state.W_zz, eta / params.tau, z, z)
     two_eta = W_xz.dtype.type(eta + eta)
     for i in range(W_xz.shape[0]):
         a = two_eta * z[i]
         b = two_eta * (c[i] - c_bar[i])
         for j in range(W_xz.shape[1]):
-            W_xz[i, j] += a * X[t, j] - b * (X[t, j] - x_bar[j])
-    return eta
+            W_xz[i, j] += a * X[row, j] - b * (X[row, j] - x_bar[j])
 
 
 def track(state, work, params, eta):
@@ -129,6 +135,16 @@ def average(state, weight):
     """Of the weights."""
     follow_matrix(state.W_xz_mean, state.W_xz, weight)
     follow_matrix(state.W_zz_mean, state.W_zz, weight)
+
+
+def rate(state, work, params, X, row, rates):
+    """The guard `rate`, with x - x_bar as it is after x_bar has moved."""
+    eta = rates[row, 0]
+    if params.guards.rate:
+        rest = X.dtype.type(1) - mean_weight(X, state.t[0], params.mean_window)
+        size = rest * rest * distance(X, row, state.x_bar)
+        eta = cap_rate(eta, size, rates.dtype.type(0.5), work.ws.events)
+    return eta
 
 
 def flip(state, work):
@@ -152,21 +168,19 @@ RULE = register(
     Rule(
         "two_compartment", State, Params,
         shapes(dk="W_xz W_xz_mean", dd="W_zz H W_zz_mean", k="x_bar", d="c_bar"),
-        workspace, settle, learn, unmixing, inspect, track, average, flip,
+        workspace, settle, learn, unmixing, inspect, track, average, flip, rate,
         inverses={"H": "W_zz"}, symmetric=("W_zz",),
     )
 )  # fmt: skip
-
-_GUARDS = ("silent", "spectrum", "rate")
 
 
 class TwoCompartmentNICA(OfThePaper, OnlineEstimator):
     """Nonnegative ICA by a single layer of 2-compartmental neurons: Algorithm 2 of the paper, with its local rules.
 
-    The network is a model of a circuit: each synapse learns from what its two neurons know (the guards, repairs of appendix C, know
-    more). With `as_published` it has the paper's
-    settings. Without, it has untuned ones, which separate most mixing matrices up to a condition number of about 30
-    (:doc:`/paper/local-networks`). To separate data, use `StreamingNICA`, `BatchNICA` or `MinimumVolumeCone`.
+    The network is a model of a circuit: each synapse learns from what its two neurons know (the guards, repairs of appendix C,
+    know more). With `as_published` it has the paper's settings. Without, it has untuned ones, which separate most mixing matrices
+    up to a condition number of about 30 (:doc:`/paper/local-networks`). To separate data, use `StreamingNICA`, `BatchNICA` or
+    `MinimumVolumeCone`.
 
     Parameters
     ----------
@@ -202,20 +216,17 @@ class TwoCompartmentNICA(OfThePaper, OnlineEstimator):
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)
-        What the network does to a mixture for which every output fires. If some outputs are silent the others settle without them,
-        so `transform` equals `max(components_ @ x, 0)` only up to the residual negativity of the fit.
+        What the network does to a mixture for which every output fires; if some are silent, the others settle without them.
     mixing_ : ndarray of shape (n_features, n_components)
         The estimated A, pseudoinverse of `components_`.
     spectra_ : ndarray of shape (n_components, n_features)
         The spectrum of each source, a row each: `mixing_.T`.
     W_xz_, W_zz_ : ndarray
         The weights, (n_components, n_features) and (n_components, n_components).
-    n_components_, n_features_in_ : int
-        Outputs, and mixtures per sample.
+    n_components_, n_features_in_, n_samples_seen_ : int
+        Outputs, mixtures per sample, and samples learned from.
     feature_names_in_ : ndarray of shape (n_features,)
         Names of the mixtures, if X had string column names.
-    n_samples_seen_ : int
-        Samples learned from.
     repairs_ : dict of str to int
         How often each guard acted; samples that were regularised (nearly singular lateral weights) or did not settle.
 
@@ -237,10 +248,7 @@ class TwoCompartmentNICA(OfThePaper, OnlineEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **RATES, **DYNAMICS, **TRAINING,
-        "tau": [POSITIVE, None],
-        "mean_window": [WINDOW, None],
-        "average": ["boolean"],
+        **PARAMETERS, **UNTUNED, "tau": [POSITIVE, None],
     }  # fmt: skip
     #: Table 1 (appendix C), to the digit; and what all settings share. On images the authors' code differs: the table is meant.
     _published: ClassVar[dict[str, dict[str, Any]]] = {
@@ -251,6 +259,7 @@ class TwoCompartmentNICA(OfThePaper, OnlineEstimator):
     }
     _circuit: ClassVar = TWO_COMPARTMENTS
 
+    _guards: ClassVar = ("silent", "spectrum", "rate")
     W_xz_ = weights("W_xz", "Weights from mixtures to outputs, (n_components, n_features).")
     W_zz_ = weights("W_zz", "Weights between outputs, (n_components, n_components).")
 
@@ -305,8 +314,7 @@ class TwoCompartmentNICA(OfThePaper, OnlineEstimator):
             eta0 if self.eta0 is None else self.eta0, decay if self.decay is None else self.decay, self.power, tau,
             "lower eta0 or raise tau",
         )  # fmt: skip
-        eps = float(np.finfo(dtype).eps)
-        dynamics = dynamics_of(self.dynamics, self.gamma, self.settle_tol, self.settle_steps, eps)
-        window = self.mean_window or (300 if untuned else 0)
-        params = Params(dynamics, chosen_guards(self, _GUARDS), FOREVER * bool(self.average), int(window), eps, tau)
+        window, eps = self.mean_window or (300 if untuned else 0), float(np.finfo(dtype).eps)
+        averages = FOREVER * bool(self.average)
+        params = Params(self._dynamics(dtype), self._chosen_guards(), averages, int(window), eps, tau)
         return NetworkLearner(state, params, [rates], averaged if self.average else None)

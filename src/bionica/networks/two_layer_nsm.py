@@ -23,20 +23,17 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from sklearn.utils import check_random_state
 
-from .._compat.sklearn import NONNEGATIVE, SHARE, WINDOW
-from ..estimator import DYNAMICS, RATES, TRAINING, OfThePaper, OnlineEstimator, weights
-from ..kernels.guards import Guards, chosen_guards, flip_silent, lift_eigenvalues
-from ..kernels.learner import NetworkLearner
+from .._compat.sklearn import NONNEGATIVE, SHARE
+from ..estimator import PARAMETERS, OfThePaper, OnlineEstimator, weights
+from ..kernels.guards import Guards, flip_silent, lift_eigenvalues
+from ..kernels.learner import NetworkLearner, Rate, Schedule
 from ..kernels.plasticity import apply, follow, follow_input, hebb, hebb_input, mean_weight, multiply, project, subtract
-from ..kernels.rule import Rule, bookkeeping, inverse, orthonormal_rows, register, shapes, solve_lateral
-from ..kernels.schedules import Rate, Schedule
+from ..kernels.rule import Rule, bookkeeping, inverse, orthonormal_rows, register, scratch, shapes, solve_lateral
 from ..kernels.settling import (
     REFRESH,
-    dynamics_of,
     follow_interneurons,
     follow_lateral,
     invert,
-    scratch,
     settle_interneurons,
     settle_lateral,
 )
@@ -109,9 +106,9 @@ def workspace(state):
     return Work(*np.zeros((7, d), dtype), np.zeros(1), scratch(d, dtype, ws.events), ws)
 
 
-def settle(state, work, params, X, t):
+def settle(state, work, params, X, row):
     """The whitening layer, then the outputs."""
-    project(state.W_xh, X, t, work.c)
+    project(state.W_xh, X, row, work.c)
     settle_interneurons(
         params.dynamics, state.W_hg, state.W_hg.T, state.M, state.H_hg, work.c, work.h, work.g, work.first, False
     )
@@ -119,11 +116,11 @@ def settle(state, work, params, X, t):
     settle_lateral(params.dynamics, state.W_yy, state.H_yy, work.c, work.y, work.ws, True)
 
 
-def learn(state, work, params, X, t, rates):
+def learn(state, work, params, X, row, eta):
     """The running means, and the updates of both layers."""
     h, g, dh, dg, y = work.h, work.g, work.dh, work.dg, work.y
-    eta, zeta, weight = rates[t, 0], rates[t, 1], mean_weight(rates, state.t[0], params.mean_window)
-    follow_input(state.x_bar, X, t, weight)
+    zeta, weight = work.zeta[0], mean_weight(X, state.t[0], params.mean_window)
+    follow_input(state.x_bar, X, row, weight)
     follow(state.h_bar, h, weight)
     follow(state.g_bar, g, weight)
     subtract(h, state.h_bar, dh)
@@ -131,9 +128,13 @@ def learn(state, work, params, X, t, rates):
     hebb(state.W_yy, eta, y, y)
     hebb(state.W_hy, eta, y, h)
     hebb(state.W_hg, zeta, dg, dh)
-    hebb_input(state.W_xh, zeta, dh, X, t, state.x_bar)
-    work.zeta[0] = zeta
-    return eta
+    hebb_input(state.W_xh, zeta, dh, X, row, state.x_bar)
+
+
+def rate(state, work, params, X, row, rates):
+    """eta, and zeta in `work`."""
+    work.zeta[0] = rates[row, 1]
+    return rates[row, 0]
 
 
 def track(state, work, params, eta):
@@ -168,12 +169,10 @@ RULE = register(
     Rule(
         "two_layer_nsm", State, Params,
         shapes(dk="W_xh", dd="W_hg W_hy W_yy M H_hg H_yy", k="x_bar", d="h_bar g_bar"),
-        workspace, settle, learn, unmixing, inspect, track, flip=flip,
+        workspace, settle, learn, unmixing, inspect, track, flip=flip, rate=rate,
         inverses={"H_yy": "W_yy", "H_hg": "M"}, symmetric=("W_yy", "M"),
     )
 )  # fmt: skip
-
-_GUARDS = ("silent", "spectrum")
 
 
 class TwoLayerNSM(OfThePaper, OnlineEstimator):
@@ -211,20 +210,17 @@ class TwoLayerNSM(OfThePaper, OnlineEstimator):
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)
-        What the network does to a mixture for which every output fires. If some outputs are silent the others settle without them,
-        so `transform` equals `max(components_ @ x, 0)` only up to the residual negativity of the fit.
+        What the network does to a mixture for which every output fires; if some are silent, the others settle without them.
     mixing_ : ndarray of shape (n_features, n_components)
         The estimated A, pseudoinverse of `components_`.
     spectra_ : ndarray of shape (n_components, n_features)
         The spectrum of each source, a row each: `mixing_.T`.
     W_xh_, W_hg_, W_hy_, W_yy_ : ndarray
         The weights, (n_components, n_features) and three times (n_components, n_components).
-    n_components_, n_features_in_ : int
-        Outputs, and mixtures per sample.
+    n_components_, n_features_in_, n_samples_seen_ : int
+        Outputs, mixtures per sample, and samples learned from.
     feature_names_in_ : ndarray of shape (n_features,)
         Names of the mixtures, if X had string column names.
-    n_samples_seen_ : int
-        Samples learned from.
     repairs_ : dict of str to int
         How often each guard acted; samples that were regularised (nearly singular lateral weights) or did not settle.
 
@@ -241,10 +237,7 @@ class TwoLayerNSM(OfThePaper, OnlineEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **RATES, **DYNAMICS, **TRAINING,
-        "whitening_eta0": [SHARE],
-        "whitening_decay": [NONNEGATIVE],
-        "mean_window": [WINDOW, None],
+        **PARAMETERS, "whitening_eta0": [SHARE], "whitening_decay": [NONNEGATIVE],
     }  # fmt: skip
     _changeable: ClassVar = (*OnlineEstimator._changeable, "whitening_eta0", "whitening_decay")
     #: Table 1 (appendix C), to the digit; and what all settings share.
@@ -265,6 +258,7 @@ class TwoLayerNSM(OfThePaper, OnlineEstimator):
         ),
     )
 
+    _guards: ClassVar = ("silent", "spectrum")
     W_xh_ = weights("W_xh", "Weights from mixtures to whitened activities, (n_components, n_features).")
     W_hg_ = weights("W_hg", "Weights from whitened activities to interneurons, (n_components, n_components).")
     W_hy_ = weights("W_hy", "Weights from whitened activities to outputs, (n_components, n_components).")
@@ -315,7 +309,6 @@ class TwoLayerNSM(OfThePaper, OnlineEstimator):
             W |= {name: np.eye(d) for name in ("W_hg", "W_yy")} | given_weights(self, shapes, positive_definite="W_yy")
             state = init(**{name: W[name].astype(dtype) for name in shapes}, rng=rng)
         eps = float(np.finfo(dtype).eps)
-        dynamics = dynamics_of(self.dynamics, self.gamma, self.settle_tol, self.settle_steps, eps)
-        params = Params(dynamics, chosen_guards(self, _GUARDS), 0, int(self.mean_window or 0), eps)
+        params = Params(self._dynamics(dtype), self._chosen_guards(), 0, int(self.mean_window or 0), eps)
         rates = Schedule(self.eta0, self.decay, self.power, 1.0), Schedule(self.whitening_eta0, self.whitening_decay)
         return NetworkLearner(state, params, rates)

@@ -11,7 +11,7 @@ from .. import samples
 from .._compat.blas import one_blas_thread
 from .._compat.sklearn import AUTO, COUNT, POSITIVE
 from ..cone.count import count_sources
-from ..estimator import Estimator, Separator
+from ..estimator import PARAMETERS, Estimator, Separator
 from ..kernels.rule import shapes
 from ..samples import Array, DaskRows, some_rows
 from ..trust.count import Count
@@ -115,13 +115,8 @@ class BatchNICA(Separator, Estimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "n_components": [COUNT, AUTO, None],
-        "n_init": [COUNT],
-        "max_iter": [COUNT],
-        "tol": [POSITIVE, None],
-        "robust": ["boolean"],
-        "random_state": ["random_state"],
-    }
+        **PARAMETERS, "n_components": [COUNT, AUTO, None], "n_init": [COUNT], "tol": [POSITIVE, None],
+    }  # fmt: skip
     _takes_missing: ClassVar = True
     _saved: ClassVar = shapes(dk="components_ whitening_", kd="mixing_") | {
         "mean_": "k:float64",

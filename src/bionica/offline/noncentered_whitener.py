@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from .. import samples
 from .._compat.blas import one_blas_thread
-from .._compat.sklearn import COUNT
 from ..estimator import Estimator, unchanged_on_error
 from ..model_file import Record
 from ..samples import Array, finite_map
@@ -97,10 +96,6 @@ class NoncenteredWhitener(Estimator):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "n_components": [COUNT, None],
-        "robust": ["boolean"],
-    }
     _saved: ClassVar[dict[str, Any]] = {
         "_moments": Record(Moments, {"n": ":count", "mean": "k", "scatter": "kk"}),
         "_whitening": Record(Whitening, {"matrix": "dk", "inverse": "kd", "eigenvalues": "r"}, optional=True),

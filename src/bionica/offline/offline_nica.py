@@ -10,9 +10,9 @@ from sklearn.utils import check_random_state
 
 from .. import samples
 from .._compat.blas import one_blas_thread
-from .._compat.sklearn import COUNT, NONNEGATIVE, POSITIVE, StrOptions
+from .._compat.sklearn import NONNEGATIVE, POSITIVE, options
 from ..errors import DivergenceError
-from ..estimator import Estimator, Separator
+from ..estimator import PARAMETERS, Estimator, Separator
 from ..kernels.loop import Diverged
 from ..kernels.rule import orthonormal_rows, pseudoinverse, shapes, solve_lateral
 from ..samples import Array
@@ -79,15 +79,9 @@ class OfflineNICA(Separator, Estimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "n_components": [COUNT, None],
-        "network": [StrOptions({"interneuron", "two_compartment"})],
-        "eta": [POSITIVE, None],
-        "tau": [POSITIVE, None],
-        "tol": [NONNEGATIVE],
-        "max_iter": [COUNT],
-        "robust": ["boolean"],
-        "random_state": ["random_state"],
-    }
+        **PARAMETERS, "network": [options("interneuron", "two_compartment")],
+        "eta": [POSITIVE, None], "tau": [POSITIVE, None], "tol": [NONNEGATIVE],
+    }  # fmt: skip
     _saved: ClassVar = shapes(dk="components_ _W", kd="mixing_", dd="_M", t="objective_curve_") | {
         **dict.fromkeys(("n_iter_", "n_samples_seen_", "n_outliers_"), ":count")
     }
@@ -174,7 +168,7 @@ class OfflineNICA(Separator, Estimator):
             with np.errstate(over="ignore"):
                 Y = Y.astype(X.dtype, copy=False)
             if not (finite := np.isfinite(Y).all(axis=1)).all():
-                raise Diverged(int(np.argmin(finite)))
+                raise Diverged(int(np.argmin(finite)), X[np.argmin(finite)])
         except Diverged as error:
             raise self._divergence(error.sample, data) from None
         return Y

@@ -16,7 +16,7 @@ from .._compat.numba_cuda import cuda
 from ..estimator import OnlineEstimator
 from ..kernels import cuda as gpu
 from ..kernels.learner import NetworkLearner
-from ..kernels.rule import leaves, rule_of
+from ..kernels.rule import rule_of, to_arrays
 from .plan import Case
 from .run import Outcome, condition_of, matched_errors, sum_times
 
@@ -69,7 +69,7 @@ def run(cases: Sequence[Case], on_cpu: Callable[[Sequence[Case]], Generator[Outc
 def _bytes(entries: list[_Entry]) -> int:
     """Return an upper bound of the memory of a batch on the card."""
     (case, state, *_), arrays = entries[0], {id(a): a for entry in entries for a in entry[3:6]}
-    own = sum(a.nbytes for a in leaves(state)) + 8 * len(sum_times(case.times)) * case.data.d**2
+    own = sum(a.nbytes for a in to_arrays(state).values()) + 8 * len(sum_times(case.times)) * case.data.d**2
     return int(own * len(entries) + sum(a.nbytes for a in arrays.values()))
 
 
@@ -89,7 +89,11 @@ def _open(case: Case, shared: dict[Any, Any]) -> _Entry | None:
             X = shared[whitened]
         with np.errstate(all="ignore"):
             learner = model._learner_for(X.shape[1], X.dtype)
-            if not isinstance(learner, NetworkLearner) or rule_of(learner.state).maintain:
+            if (
+                not isinstance(learner, NetworkLearner)
+                or rule_of(learner.state).maintain
+                or rule_of(learner.state).step
+            ):
                 return None
             rates = learner.rates_at(0, len(X))
     except (ArithmeticError, ValueError):  # the CPU finds the same, and says why

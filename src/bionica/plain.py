@@ -1,0 +1,139 @@
+"""Networks in plain NumPy: a learning rule as it is printed, which runs wherever a compiled one does.
+
+A class says which arrays the network has, what it does with a mixture, and what it does while every output fires. It is an
+estimator: `fit`, `partial_fit`, `transform`, `save`, a sweep and `plot.record_weights` take it. A sample takes about 20 to 60 us,
+where a compiled rule takes 0.1 to 1 us (:doc:`/write-your-own-rule`).
+"""
+
+import inspect
+from copy import deepcopy
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from .estimator import OnlineEstimator, weights
+from .kernels.learner import NetworkLearner, Rate, Schedule
+from .kernels.rule import BOOKKEEPING, Rule, bookkeeping, orthonormal_rows, register, state_class, to_arrays
+from .samples import Array, given_weights
+
+
+class PlainNetwork(OnlineEstimator):
+    """Base of networks whose learning rule is a function in plain NumPy. A subclass has `shapes`, `step` and `unmixing`.
+
+    A subclass with parameters of its own has an `__init__` that lists all of its parameters and stores each of them.
+
+    Parameters
+    ----------
+    n_components : int, default=None
+        Number of sources d. None: the rank of the X of `fit`; in a stream, the number of mixtures.
+    eta0, decay, power : float, default=0.01, 0.001, 1.0
+        The learning rate at sample t (from 0) is ``eta0 / (1 + decay * t) ** power``, as in the paper. If `eta0` is a function of
+        t, it is the whole schedule.
+    init : "random" or dict, default="random"
+        Initial arrays: those of `start`, or arrays by the names of `shapes`. They are copied.
+    n_epochs, shuffle : int, bool, default=1, False
+        How often `fit` presents the data, and whether in random order, another in each epoch (within the blocks of a Dask array).
+    random_state : int, RandomState instance or None, default=None
+        Seed of all that is random. A saved model keeps it if it is an int.
+
+    Examples
+    --------
+    Algorithm 2 of the paper, as printed:
+
+    >>> import numpy as np
+    >>> from bionica.plain import PlainNetwork
+    >>> from bionica.reference import settle
+    >>> class AsPrinted(PlainNetwork):
+    ...     shapes = {"W_xz": "dk", "W_zz": "dd", "x_bar": "k", "c_bar": "d"}  # d outputs, k mixtures
+    ...
+    ...     @staticmethod
+    ...     def step(state, x, eta):
+    ...         W_xz, W_zz, x_bar, c_bar = (state[name] for name in ("W_xz", "W_zz", "x_bar", "c_bar"))
+    ...         t, tau = state["t"] + 1, 0.8
+    ...         c = W_xz @ x
+    ...         z = settle(W_zz, c)  # (15)
+    ...         x_bar += (x - x_bar) / t
+    ...         c_bar += (c - c_bar) / t
+    ...         W_xz += 2 * eta * (np.outer(z, x) - np.outer(c - c_bar, x - x_bar))
+    ...         W_zz += eta / tau * (np.outer(z, z) - W_zz)
+    ...         return z
+    ...
+    ...     @staticmethod
+    ...     def unmixing(state):
+    ...         return np.linalg.solve(state["W_zz"], state["W_xz"])
+    >>> X = np.random.default_rng(0).exponential(size=(500, 2)) @ np.array([[1.0, 0.2], [0.4, 1.0]])
+    >>> AsPrinted(eta0=0.02, random_state=0).partial_fit(X).W_zz_.shape
+    (2, 2)
+    """
+
+    #: The shape of every array by its name: "dk" is (d, k), d outputs and k mixtures. Names that begin with W are attributes, W_.
+    shapes: ClassVar[dict[str, str]]
+
+    def __init_subclass__(cls, **rest: Any) -> None:
+        super().__init_subclass__(**rest)
+        if missing := [name for name in ("shapes", "step", "unmixing") if not hasattr(cls, name)]:
+            raise TypeError(f"{cls.__name__} needs {' and '.join(missing)}: see bionica.plain.PlainNetwork")
+        name = f"{cls.__module__}.{cls.__qualname__}"
+        cls.State = state_class(name, [(each, np.ndarray) for each in (*cls.shapes, *BOOKKEEPING)])
+        rule = Rule(
+            name, cls.State, dict, cls.shapes, None, None, None,
+            unmixing=lambda state: cls.unmixing(to_arrays(state)), step=lambda *arguments: cls.step(*arguments),
+        )  # fmt: skip
+        register(rule)
+        for name in cls.shapes:
+            if name.startswith("W"):
+                setattr(cls, f"{name}_", weights(name, f"The weights {name}."))
+
+    State: ClassVar[Any]
+    step: ClassVar[Any]
+    unmixing: ClassVar[Any]
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        eta0: Rate = 0.01,
+        decay: float = 1e-3,
+        power: float = 1.0,
+        init: str | dict[str, Any] = "random",
+        n_epochs: int = 1,
+        shuffle: bool = False,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.eta0 = eta0
+        self.decay = decay
+        self.power = power
+        self.init = init
+        self.n_epochs = n_epochs
+        self.shuffle = shuffle
+        self.random_state = random_state
+
+    def start(self, d: int, k: int, rng: np.random.RandomState) -> dict[str, Array]:
+        """Return the arrays before the first mixture. Here: matrices "dk" have orthonormal rows, others are I, vectors are 0."""
+        sizes, arrays = {"d": d, "k": k}, {}
+        for name, letters in self.shapes.items():
+            if letters == "dk":
+                arrays[name] = orthonormal_rows(rng, d, k)
+            else:
+                arrays[name] = np.eye(sizes[letters[0]], sizes[letters[1]]) if letters[1:] else np.zeros(sizes[letters])
+        return arrays
+
+    def _learner_for(self, k: int, dtype: Any, X: Any = None, state: Any = None) -> NetworkLearner:
+        if state is None:
+            d, rng = self._number_of_outputs(k, X), check_random_state(self.random_state)
+            arrays = {name: np.array(A, dtype) for name, A in self.start(d, k, rng).items() if name in self.shapes}
+            sizes = {"d": d, "k": k}
+            for name, letters in self.shapes.items():
+                array = arrays.get(name, np.empty(()))
+                shape = tuple(sizes.setdefault(letter, n) for letter, n in zip(letters, array.shape, strict=False))
+                if len(letters) != array.ndim or shape != array.shape:
+                    raise ValueError(
+                        f"start of {type(self).__name__} has {name} of shape {array.shape}, not {letters!r}: {sizes}"
+                    )
+            arrays |= given_weights(self, {name: arrays[name].shape for name in self.shapes})
+            state = self.State(**{name: arrays[name].astype(dtype) for name in self.shapes}, **bookkeeping(d, rng))
+        common = inspect.signature(PlainNetwork).parameters
+        own = {name: deepcopy(value) for name, value in self.get_params(deep=False).items() if name not in common}
+        return NetworkLearner(state, own, [Schedule(self.eta0, self.decay, self.power)])
