@@ -195,8 +195,8 @@ def _outputs(S: Any, network: Any, X: Any) -> tuple[Any, float]:
 
 
 def _short(error: float) -> str:
-    """Return two digits of a number, without an exponent."""
-    return np.format_float_positional(error, 2, fractional=False, trim="-")
+    """Return two digits of an error, without an exponent."""
+    return "below 0.00001" if error < 1e-5 else np.format_float_positional(error, 2, fractional=False, trim="-")
 
 
 def _images(shape: tuple[int, int], width: float, kind: str, *rows: tuple[Sequence[str], Any]) -> bytes:
@@ -248,9 +248,9 @@ def _section(title: str, problem: Problem, X: Any, found: dict[str, Any], shown:
         return picture(_images(problem.shape, 3.6, "jpeg", (names, Y)), caption, "jpeg")
 
     inputs = [
-        text(problem.why),
         pictures("source", "The sources, which no network sees.", problem.S),
         pictures("mixture", "The mixtures, which all networks see, one pixel at a time.", X),
+        text(problem.why),
     ]
     columns = ("network", "local", "error", f"{RUNS} runs")
     rows = [
