@@ -93,7 +93,7 @@ def test_any_line_end_however_the_text_is_cut(read, monkeypatch, quote, end, chu
         ("", "holds no sample"),
         ("a,b\n", "holds no sample"),
         ("1,2\n\0\0\n", "is not text"),
-        (b"1,2\n\xff\xfe\n", "is not text"),
+        (b"1,2\n\x81\x8d\n", "is not text"),
         ("a,b\n1,2\n".encode("utf-16-le"), "is not text"),
         ('1,2\n"' + "0" * 140_000 + '1",2\n', "line 2"),
         ('1,2\n3,"4\n5,6\n', "line 2 has a stray quote"),
@@ -118,8 +118,33 @@ def test_stray_quotes_and_comments_hide_no_line(read, refused, rng):
 
 def test_lines_before_the_table(read, refused):
     table = "time;A;B\n1;2;3\n2;3;4\n3;4;5\n"
-    assert "skip_lines=2" in refused("Instrument: UV-Vis 3000\nOperator: me\n" + table)
-    assert read("Instrument: UV-Vis 3000\nOperator: me\n" + table, skip_lines=2)[0].tolist() == [[2, 3], [3, 4], [4, 5]]
+    for before in ("Instrument: UV-Vis 3000\nOperator: me\n", "# me\nInstrument: UV-Vis; 3000\n\n", "one line\n" * 60):
+        data, reader = read(before + table)
+        assert data.tolist() == [[2, 3], [3, 4], [4, 5]]
+        assert any("are not lines of the table" in note for note in reader.notes)
+        assert read(before + table, skip_lines=before.count("\n"))[0].tolist() == data.tolist()
+    assert "skip_lines=1" in refused("1;2\n1;2;3\n2;3;4\n")  # a damaged sample is not left out
+
+
+def test_an_instrument_file_is_read_at_once(read, refused, tmp_path):
+    """Windows-1252, six lines of text, decimal commas and semicolons: there is one consistent reading, and notes name it."""
+    X = spectra(40)
+    before = "Gerät: Spektrometer\nPrüfer: Müller\nDatum: 01.02.2024 12:30\nMessung; 3\nKüvette 1 cm\n\n"
+    rows = [["Zeit [min]", *map(str, WAVELENGTHS)], *([i / 4, *row] for i, row in enumerate(X.tolist()))]
+    content = (before + lines_of(rows, ";").replace(".", ",")).encode("cp1252")
+    data, reader = read(content)
+    assert np.array_equal(data, X)
+    assert np.array_equal(reader.wavelengths, WAVELENGTHS)
+    notes = " ".join(reader.notes)
+    for word in ("Windows-1252", "line 1 to 6", "decimal commas", "Zeit [min]"):
+        assert word in notes
+    assert np.array_equal(read(content, encoding="cp1252", decimal=",", skip_lines=6)[0], X)
+    assert np.array_equal(read(content.decode("cp1252").encode("utf-16"), encoding="utf-16")[0], X)
+    assert "unknown" in refused(content, encoding="cp-1252-x")
+    assert "pass decimal=','" in refused("a;b\n1,234;5,678\n2,345;1,234\n")  # or thousands
+    pipe = open_pipe(io.BytesIO(content[content.index(b"Zeit") :].replace(b"Zeit", b"Z\xe4it")))
+    assert np.array_equal(pipe.read(), X)
+    assert "Windows-1252" in pipe.notes[0]
 
 
 def test_samples_before_a_bad_line_are_handed_out(read):
@@ -395,7 +420,7 @@ def test_columns_of_text_are_labels(read, first, cut):
         assert reader.columns == [3, 4]
 
 
-@pytest.mark.parametrize("cell", ["n/a", "", "1,5", "nan", "<0.1", "$10", "10%", "1.234,5", "1 000", "<1e-5", "~1E3"])
+@pytest.mark.parametrize("cell", ["n/a", "", "1,234", "nan", "<0.1", "$10", "10%", "1.234,5", "1 000", "<1e-5", "~1E3"])
 def test_a_damaged_number_is_no_label(refused, cell):
     assert "line 2, column 2 (b)" in refused(f"a;b;c\n1;{cell};2\n2;{cell};4\n")
     assert "line 2, column 2 (b)" in refused(f"a;b;c\n1;{cell};2\n2;{cell};4\n3;4;5\n")
@@ -413,10 +438,15 @@ def test_decimal_commas(read, refused, monkeypatch, separator):
     assert np.array_equal(data, X)
     assert np.array_equal(reader.wavelengths, WAVELENGTHS)
     assert np.array_equal(open_pipe(io.BytesIO(content.encode()), decimal=",").read(), X)
-    assert "pass decimal=','" in refused(content)
+    for form in ({}, {"decimal": ","}):
+        data, reader = read(content, **form)
+        assert np.array_equal(data, X)
+        assert reader.decimal == ","
+        assert any("decimal commas" in note for note in reader.notes) == (not form)
 
 
-def test_the_remedy_for_german_text_is_the_decimal_comma_and_a_point_is_refused_with_it(refused):
+def test_with_a_decimal_comma_a_point_is_refused(read, refused):
     for header in ("Zeit [min];A;B", "Zeit [min];400;410"):
-        assert "pass decimal=','" in refused(header + "\n0,0;0,5;1,2\n0,5;0,4;1,3\n")
+        assert read(header + "\n0,0;0,5;1,2\n0,5;0,4;1,3\n")[0].tolist() == [[0.5, 1.2], [0.4, 1.3]]
+    assert "pass decimal=','" in refused("a;b\n0,5;<1\n0,7;2,5\n")
     assert "line 2, column 2 (b): '1.234'" in refused("a;b\n0,5;1.234\n0,7;2.345\n", decimal=",")

@@ -43,7 +43,8 @@ OPTIONS = {
     "use MinimumVolumeCone(nonnegative_mixing=True)": "use --method cone, without --signed-mixing",
     "nonnegative_mixing=False": "--signed-mixing", "use MinimumVolumeCone": "use --method cone",
     "use StreamingNICA": "use --method streaming", "pass X.T": "pass --axis 1", "horizon=": "--horizon ", "axis=": "--axis ",
-    "dataset=": "--dataset ", "use=": "--use ", "skip=": "--skip ", "skip_lines=": "--skip-lines ", "decimal=": "--decimal ",
+    "dataset=": "--dataset ", "use=": "--use ", "skip=": "--skip ", "skip_lines=": "--skip-lines ",
+    "decimal=": "--decimal ", "encoding=": "--encoding ",
     "header=True": "--header", "header=False": "--no-header", "optical_density=True": "--optical-density",
     "random_state=": "--seed ", "output=": "--output ", "force=True": "--force",
 }  # fmt: skip

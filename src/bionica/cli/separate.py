@@ -51,7 +51,6 @@ _OFFLINE = (AUTO, "batch", "cone")
 
 Scale = StrEnum("Scale", ["variance", "mean", "sum"])
 Decimal = StrEnum("Decimal", {"point": ".", "comma": ","})
-_POINT = Decimal(".")
 
 _Read = partial(typer.Option, rich_help_panel="How the input is read")
 _Model = partial(typer.Option, rich_help_panel="The model")
@@ -74,7 +73,8 @@ def separate(
     skip: Annotated[str | None, _Read(metavar="COLUMNS", help="Columns that are not mixtures.")] = None,
     skip_lines: Annotated[int, _Read(min=0, metavar="N", help="Lines of text before the table.")] = 0,
     header: Annotated[bool | None, _Read("--header/--no-header", help="Whether the first line holds names.")] = None,
-    decimal: Annotated[Decimal, _Read(help="Decimal point of text, read and written.")] = _POINT,
+    decimal: Annotated[Decimal | None, _Read(help="Decimal point of text, read and written.")] = None,
+    encoding: Annotated[str | None, _Read(metavar="NAME", help="Encoding of text: utf-8, cp1252, ...")] = None,
     dataset: Annotated[str | None, _Read(metavar="NAME", help="Array or sheet, if a file holds several.")] = None,
     optical_density: Annotated[bool, _Read("--optical-density", help="Images of light to absorbance.")] = False,
     method: Annotated[str, _Model(metavar="NAME", help=_METHOD_HELP)] = AUTO,
@@ -128,7 +128,7 @@ def separate(
             normalize=normalize or "variance", seed=seed, horizon=horizon, axis=axis, decimal=decimal, resume=resume,
         )  # fmt: skip
         run.check_files(force)
-        form: dict[str, Any] = {"header": header, "decimal": decimal, "skip_lines": skip_lines}
+        form: dict[str, Any] = {"header": header, "decimal": decimal, "skip_lines": skip_lines, "encoding": encoding}
         form["columns"] = io.Columns(use, skip)
         if from_pipe:
             run.stdin = StandardInput(typer.get_binary_stream("stdin"))
@@ -162,7 +162,7 @@ class Separation:
     seed: int
     horizon: int | None
     axis: int | None
-    decimal: str
+    decimal: str | None
     resume: bool
     reader: Any = None
     stdin: StandardInput | None = None  # if the input is a pipe
@@ -267,6 +267,11 @@ class Separation:
         return getattr(bionica, _CLASSES[self.method])(d, random_state=self.seed, **horizon)
 
     @property
+    def written_decimal(self) -> str:
+        """The decimal point of the outputs: that of --decimal, or of the input."""
+        return str(self.decimal or self.reader.decimal)
+
+    @property
     def names(self) -> list[str]:
         """The names of the sources, known ones first."""
         given = self.network.n_components  # a network that waits for its first samples has no n_components_ yet
@@ -283,13 +288,13 @@ class Separation:
             io.check_format(path, images=False)
         if path is None:
             names = [*reader.label_names, *self.names] if reader.header else None
-            yield io.TextWriter(typer.get_binary_stream("stdout"), names, self.decimal)
+            yield io.TextWriter(typer.get_binary_stream("stdout"), names, self.written_decimal)
             return
         form: dict[str, Any] = {"label_names": reader.label_names, "label_types": reader.label_types}
-        form |= {"names": self.names, "decimal": self.decimal, "pixel_size": reader.pixel_size}
+        form |= {"names": self.names, "decimal": self.written_decimal, "pixel_size": reader.pixel_size}
         with io.open_writer(path, d, dtype, reader.image_shape, **form) as writer:
             if self.resume and path.exists():
-                with io.open_written(path, len(reader.label_names), self.decimal) as before:
+                with io.open_written(path, len(reader.label_names), self.written_decimal) as before:
                     for block, labels in before.labelled_blocks():
                         if block.shape[1] != d:
                             raise io.OutputError(f"{path} has {block.shape[1]} sources, not {d}: choose another name")
@@ -409,7 +414,7 @@ class Separation:
         if mixing is not None:
             spectra = np.ascontiguousarray(network.spectra_)
             form: dict[str, Any] = {"names": self.reader.names, "label_names": [""], "array": "spectra"}
-            with io.open_writer(mixing, k, spectra.dtype, decimal=self.decimal, **form) as writer:
+            with io.open_writer(mixing, k, spectra.dtype, decimal=self.written_decimal, **form) as writer:
                 writer.write(spectra, [np.array(self.names)])
         names = [name.replace("_", " ") for name in self.names]
         candidates = list(choice.candidates) if choice else []

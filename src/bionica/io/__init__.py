@@ -12,7 +12,7 @@ from .arrays import ParquetReader, open_hdf5, open_mat, open_npy, open_npz, open
 from .files import Target, check_folder, check_targets, is_disk_full, write_atomically, write_own
 from .images import IMAGES, open_images
 from .reader import Columns, Reader, RowSample, explain_errors, import_optional, wavelengths_in
-from .text import TEXT, TextReader, open_xlsx, read_lines
+from .text import TEXT, TextReader, open_xlsx
 from .write import WRITTEN, TextWriter, check_format, open_writer, output_files
 
 __all__ = [
@@ -25,7 +25,7 @@ __all__ = [
 #: What opens the files of a suffix, and the options that it takes beside `columns`.
 _OPENERS: dict[str, tuple[Callable[..., Reader], tuple[str, ...]]] = {
     ".npy": (open_npy, ("axis",)),
-    **dict.fromkeys(TEXT, (TextReader, ("axis", "header", "decimal", "skip_lines"))),
+    **dict.fromkeys(TEXT, (TextReader, ("axis", "header", "decimal", "skip_lines", "encoding"))),
     ".xlsx": (open_xlsx, ("axis", "header", "skip_lines", "dataset")),
     ".parquet": (ParquetReader, ("axis",)),
     ".npz": (open_npz, ("axis", "dataset")),
@@ -41,7 +41,8 @@ PIXELS = tuple(suffix for suffix in _OPENERS if suffix not in (*TEXT, ".xlsx", "
 
 def open_reader(
     inputs: str | Path | Sequence[str | Path], *, axis: int | None = None, dataset: str | None = None,
-    columns: Columns | None = None, header: bool | None = None, decimal: str = ".", skip_lines: int = 0,
+    columns: Columns | None = None, header: bool | None = None, decimal: str | None = None, skip_lines: int = 0,
+    encoding: str | None = None,
     optical_density: bool = False, missing: bool = False,
 ) -> Reader:  # fmt: skip
     r"""Open a file by its suffix, or several images of one shape; InputError if they cannot be read as mixtures.
@@ -58,9 +59,10 @@ def open_reader(
     columns
         Which columns are mixtures: by default all but those of `label_columns` and those that hold text. These are the
         `label_names` of the reader.
-    header, decimal, skip_lines
-        Of text and sheets: whether the first line holds names (by default the first lines show it), the decimal point, and the
-        number of lines before the table.
+    header, decimal, skip_lines, encoding
+        Of text and sheets: whether the first line holds names, the decimal point, and the number of lines before the table (by
+        default the first lines show them, and notes name a comma and lines that were left out); of text its encoding, by default
+        UTF-8 or cp1252.
     optical_density
         Turn transmitted light in images into absorbance.
     missing
@@ -89,7 +91,7 @@ def open_reader(
     path, suffix = paths[0], paths[0].suffix.lower()
     opener, takes = _OPENERS[suffix]
     options = {"axis": axis, "dataset": dataset, "header": header, "skip_lines": skip_lines or None}
-    options |= {"decimal": None if decimal == "." else decimal, "optical_density": optical_density or None}
+    options |= {"decimal": decimal, "encoding": encoding, "optical_density": optical_density or None}
     given = {name: value for name, value in options.items() if value is not None}
     if wrong := [name for name in given if name not in takes]:
         raise InputError(f"{wrong[0]}={given[wrong[0]]!r} has no meaning for a {suffix} file: omit it")
@@ -102,7 +104,7 @@ def open_reader(
 
 
 def open_pipe(stream: Any, *, columns: Columns | None = None, **form: Any) -> Reader:
-    r"""Read mixtures once from a binary stream of text. `form` are `header`, `decimal` and `skip_lines` of `open_reader`.
+    r"""Read mixtures once from a binary stream of text. `form`: `header`, `decimal`, `skip_lines`, `encoding` of `open_reader`.
 
     Examples
     --------
@@ -111,8 +113,7 @@ def open_pipe(stream: Any, *, columns: Columns | None = None, **form: Any) -> Re
     array([[1., 2.],
            [3., 4.]])
     """
-    lines = partial(read_lines, "standard input", partial(nullcontext, stream))
-    return TextReader(Path("standard input"), columns or Columns(), lines, pipe=True, **form)
+    return TextReader(Path("standard input"), columns or Columns(), pipe=partial(nullcontext, stream), **form)
 
 
 def open_written(path: Path, n_labels: int, decimal: str = ".") -> Reader:

@@ -194,6 +194,7 @@ class Reader(ExitStack):
     axis: int = 0  # the axis of the file that holds the samples
     n_samples: int | None = None  # known after `sample` and `read` at the latest
     image_shape: tuple[int, ...] | None = None  # if the samples are pixels
+    decimal: str = "."  # the decimal point of text
     pixel_size: tuple[float, float] | None = None  # height and width of a pixel in micrometres
     header: list[str] | None = None  # names of all columns of the file
     # For pipes, these are set after the first block.

@@ -2,7 +2,9 @@
 
 The first lines (20 of a file; 2 of a pipe, 7 if the first holds numbers) show separator, header and columns:
 
-- The separator is the first of tab ; , | and spaces by which all of them have the same number of cells.
+- Decimal point, separator (tab ; , | or spaces) and the first line of the table are those by which each column holds numbers or
+  words, but for missing cells and for the names; a point is tried before a comma. Notes name a decimal comma and lines before the
+  table. If there is no such reading, the number of cells decides, and an error names what is wrong.
 - A first line of words is a header. A first line of numbers is one if they rise or fall strictly and are an axis of the columns
   (wavelengths, masses): 6 or more in equal steps, where no other line has equal steps, or all at least 10 times as large as those
   of the other lines or at most a tenth of them; or 0, 1, 2, ... as pandas writes it. If such a line may be an axis or a sample, or
@@ -27,7 +29,7 @@ import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import chain, dropwhile
+from itertools import chain, dropwhile, product
 from math import nan
 from pathlib import Path
 from typing import Any
@@ -43,11 +45,13 @@ _CHUNK = 2**20
 _HEAD = 20  # lines of a file that show its layout
 _FIRST = 6  # samples of a pipe that show whether a column turns back: six random numbers do not with probability 1/360
 _SEPARATORS = ("\t", ";", ",", "|", None)  # None: spaces
+_PREAMBLE = 100  # lines of a file in which a table begins
 _AXIS = 6  # numbers at least of an axis that is not asked for
 _APART = 10.0
 _OUTSIDE = 0.5
 _ALIKE = 0.1
 _MISSING = ("", "na", "n/a", "#n/a", "nan", "null", "none", "-", "?")
+_THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(,\d{3})+")
 _COMMENT = re.compile(r'#|"?sep=', re.IGNORECASE)  # the latter is what Excel writes
 #: A letter, a clock time or a date. The e of a number has digits before and behind it.
 _WORD = re.compile(r"[^\W\deE]|:|\d[-/]\d|(?<![\d.])[eE]|[eE](?![-+\d])")
@@ -118,19 +122,34 @@ def _is_even(values: Array) -> bool:
     return bool(step and (np.abs(values - values[0] - step * np.arange(len(values))) <= tolerance).all())
 
 
-def read_lines(name: str, open_stream: Callable[[], Any]) -> Iterator[list[str]]:
-    r"""Yield lists of complete lines as soon as they arrive; \r\n and \r end a line as \n does."""
-    decoder = io.IncrementalNewlineDecoder(codecs.getincrementaldecoder("utf-8-sig")(), translate=True)
-    rest, data = "", b"more"
+def read_lines(
+    name: str, open_stream: Callable[[], Any], encoding: str | None = None, notes: list[str] | None = None
+) -> Iterator[list[str]]:
+    r"""Yield lists of complete lines as soon as they arrive; \r\n and \r end a line as \n does.
+
+    Text is in UTF-8, or, if that is not possible from the first byte on that is not ASCII, in cp1252, which `notes` get to know.
+    """
+    decoder = _decoder(encoding or "utf-8-sig")
+    rest, data, ascii_only = "", b"more", True
     with open_stream() as stream:
         while data:
             data = getattr(stream, "read1", stream.read)(_CHUNK)
             try:
                 text = decoder.decode(data, final=not data)
             except UnicodeDecodeError:
-                text = "\0"
+                decoder, text = _decoder("cp1252"), "\0"
+                if ascii_only and not encoding:
+                    with suppress(UnicodeDecodeError):
+                        text = decoder.decode(data)
+                    note = "its text is not UTF-8, and was read as Windows-1252 (encoding= reads another)"
+                    if notes is not None and note not in notes:
+                        notes.append(note)
             if "\0" in text:
-                raise InputError(f"{name} is not text in UTF-8: save it so (in Excel as CSV UTF-8)")
+                remedy = (
+                    "pass another encoding=" if encoding else "save it so (in Excel as CSV UTF-8), or pass encoding="
+                )
+                raise InputError(f"{name} is not text in {encoding or 'UTF-8'}: {remedy}")
+            ascii_only = ascii_only and text.isascii() and data.isascii()
             *lines, end = (rest + text).split("\n") if "\n" in text else (rest + text,)
             yield lines
             rest = end
@@ -138,10 +157,15 @@ def read_lines(name: str, open_stream: Callable[[], Any]) -> Iterator[list[str]]
     yield [rest] if rest else []
 
 
+def _decoder(encoding: str) -> io.IncrementalNewlineDecoder:
+    return io.IncrementalNewlineDecoder(codecs.getincrementaldecoder(encoding)(), translate=True)
+
+
 class TextReader(Reader):
     """Separated values, a line for each sample. `axis`, `header` and `separator` are shown by the first lines if they are None.
 
-    `open_lines` returns lists of lines, by default those of the file. A `pipe` is read once, as it arrives.
+    So are `decimal` and lines before the table, and notes say what was found. `open_lines` returns lists of lines, by default those
+    of the file. `pipe` opens a stream that is read once, as it arrives.
     """
 
     _transposed = False  # the lines are columns of the file
@@ -149,14 +173,28 @@ class TextReader(Reader):
 
     def __init__(
         self, path: Path, columns: Columns, open_lines: Callable[[], Iterable[list[str]]] | None = None, *,
-        axis: int | None = None, header: bool | None = None, decimal: str = ".", skip_lines: int = 0,
-        separator: str | None = None, pipe: bool = False,
+        axis: int | None = None, header: bool | None = None, decimal: str | None = None, skip_lines: int = 0,
+        encoding: str | None = None, separator: str | None = None, pipe: Callable[[], Any] | None = None,
     ) -> None:  # fmt: skip
         super().__init__(str(path))
-        self._open_lines = open_lines or partial(read_lines, str(path), partial(path.open, "rb"))
-        self._columns, self._pipe = columns, pipe
-        self._given_axis, self._given_header, self._decimal = axis, header, decimal
-        self._skip_lines, self._separator = skip_lines, separator
+        try:
+            "".encode(encoding or "utf-8")
+        except LookupError:
+            raise InputError(f"encoding={encoding!r} is unknown: give utf-8, cp1252, latin-1, utf-16, ...") from None
+        stream = pipe or partial(path.open, "rb")
+        self._open_lines = open_lines or partial(read_lines, str(path), stream, encoding, self.notes)
+        self._columns, self._pipe = columns, pipe is not None
+        self._given_axis, self._given_header, self._decimals, self.decimal = (
+            axis,
+            header,
+            decimal or ".,",
+            decimal or ".",
+        )
+        self._skip_lines, self._separators, self._separator = (
+            skip_lines,
+            [separator] if separator else _SEPARATORS,
+            separator,
+        )
         self._first_line = self._width = 0  # of the samples; 0 until they are known
         if not pipe:
             next(self._chunks(), None)
@@ -185,7 +223,7 @@ class TextReader(Reader):
             widths = {line.count(separator) + 1 if separator else len(line.split()) for line in rows}
             if widths == {self._width} and not any('"' in line for line in rows):
                 # With a decimal comma, a point is not part of a number.
-                points = [row.replace(".", "?").replace(",", ".") for row in rows] if self._decimal == "," else rows
+                points = [row.replace(".", "?").replace(",", ".") for row in rows] if self.decimal == "," else rows
                 with suppress(ValueError):
                     block = np.loadtxt(points, delimiter=separator, comments=None, usecols=self.columns, ndmin=2)
             for n in np.flatnonzero(~np.isfinite(block).all(axis=1)).tolist():  # all of them if NumPy cannot read one
@@ -205,12 +243,13 @@ class TextReader(Reader):
         numbered = [*dropwhile(lambda pair: _COMMENT.match(pair[1]), table)]
         if not numbered or (len(numbered) < n and not last):
             return
-        rows = self._split(numbered[:n])
+        start, rows = self._split(numbered, n)
         if self._pipe and self._given_header is None and any(self._number(cell) is not None for cell in rows[0]):
             n = _FIRST + 1  # numbers are compared with the samples
             if len(numbered) < n and not last:
                 return
-            rows = self._split(numbered[:n])
+            start, rows = self._split(numbered, n)
+        first, numbered = numbered[0], numbered[start:]
         n_notes, looked_at = len(self.notes), list[int]()
         header = self._is_header(rows) if self._given_header is None else self._given_header
         names = [*map(self._point, rows[0])] if header else []
@@ -228,8 +267,14 @@ class TextReader(Reader):
             return
         self.header = names or None
         self._first_line, self._width, samples = numbered[0][0] + header, len(rows[0]), rows[header:]
-        if table[0] != numbered[0]:
+        if table[0] != first:
             self.notes.append(f"the first lines, which are comments ({printable(table[0][1][:40])}), were left out")
+        if first != numbered[0]:
+            where = f"line {first[0]} to {numbered[0][0] - 1} ({printable(first[1][:40])}, ...)"
+            self.notes.append(f"{where} are not lines of the table, and were left out")
+        if self.decimal not in (self._decimals, "."):
+            self.notes.append("its numbers have decimal commas, and are written so (decimal= decides)")
+        self._decimals = self.decimal
         reasons = {j: names[j] or "no name" for j in labels}
         for j in range(self._width):  # columns that are not mixtures, and why
             cells = [row[j] for row in samples if j < len(row)]
@@ -243,7 +288,7 @@ class TextReader(Reader):
             self._given_header = True if 0 in reasons else self._given_header
             return
         self.choose(self._columns, self._width, reasons, [j for j in doubtful if j not in reasons])
-        columns = [[row[j] for row in samples if len(row) == self._width] for j in self.columns]
+        columns = [[row[j] for row in samples if len(row) == self._width] for j in self.columns[:_HEAD]]
         if not self.header and not self.axis and self.columns[0] == 0 and self._judge(columns) != "sample":
             shown = ", ".join(columns[0][:4])
             self.notes.append(
@@ -252,20 +297,60 @@ class TextReader(Reader):
         if self._labelled and self.labels[:1] == [0]:
             self.label_names = ["sample", *self.label_names[1:]]  # the corner may name the rows of the file
 
-    def _split(self, numbered: Sequence[tuple[int, str]]) -> list[list[str]]:
-        """Find the separator; return the cells of the lines."""
-        choices = [self._separator] if self._separator else [s for s in _SEPARATORS if s != self._decimal]
-        tables = {separator: [cells_of(line, separator) for _, line in numbered] for separator in choices}
+    def _split(self, numbered: Sequence[tuple[int, str]], n: int) -> tuple[int, list[list[str]]]:
+        """Find decimal point, separator and the first line of the table, in the first n lines or, of a file, in 100.
+
+        Return the index of this line, and at most n rows of cells. If no reading is consistent, the separator is the first by which
+        the lines have the same number of cells, and errors are found later.
+        """
+        for lines in (numbered[:n], numbered[: n if self._pipe else _PREAMBLE]):
+            for decimal, separator in product(self._decimals, self._separators):
+                self.decimal, self._separator = decimal, separator
+                rows = [] if decimal == separator else self._cells(lines)
+                if (start := self._table_start(rows)) is not None:
+                    return start, rows[start : start + n]
+        tables, self.decimal = dict[str | None, list[list[str]]](), self._decimals[0]
+        for separator in self._separators:
+            self._separator = separator
+            tables |= {} if separator == self.decimal else {separator: self._cells(numbered[:n])}
         same = [s for s, table in tables.items() if len({len(row) for row in table}) == 1 and len(table[0]) > 1]
         several = [s for s, table in tables.items() if len(table[-1]) > 1]
-        self._separator = (same or several or ["\t"])[0]  # a tab, which is not there: one column
-        rows = [[*map(printable, row)] for row in tables[self._separator]]
+        self._separator = (same or several or ["	"])[0]  # a tab, which is not there: one column
+        rows = tables[self._separator]
         n = next((i for i in range(len(rows), 0, -1) if len(rows[i - 1]) != len(rows[-1])), 0)
         if not rows[0] or (len(rows[0]) != len(rows[-1]) > 1 and len(rows) - n > 1):
             (i, line), start = numbered[0], numbered[n][0]
             where = f"{self.name}: line {i} ({line[:40]!r}) has {_count(rows[0])}, line {start} {_count(rows[-1])}"
             raise InputError(f"{where}: if the table begins there, pass skip_lines={start - 1}")
-        return rows
+        return 0, rows
+
+    def _cells(self, numbered: Sequence[tuple[int, str]]) -> list[list[str]]:
+        return [[*map(printable, cells_of(line, self._separator))] for _, line in numbered]
+
+    def _table_start(self, rows: list[list[str]]) -> int | None:
+        """Return the index of the first of the last rows that have one width, or None if these are not a table.
+
+        Below the first row, which may hold names, all cells of a column are numbers or all are words, but for missing ones. Rows
+        before the table hold a word. Commas before three digits may be those of thousands.
+        """
+        width = len(rows[-1]) if rows else 0
+        start = next((i for i in range(len(rows), 0, -1) if len(rows[i - 1]) != width), 0)
+        kinds = [
+            {*map(self._kind, column)} - {"missing"}
+            for column in zip(*rows[start + (len(rows) > start + 1) :], strict=True)
+        ]
+        if width < 2 or {"number"} not in kinds or any(len(kind) > 1 or "" in kind for kind in kinds):
+            return None
+        if start and (len(rows) - start < 3 or not all("text" in map(self._kind, row) for row in rows[:start])):
+            return None
+        commas = [cell for row in rows[start + 1 :] for cell in row if "," in cell]
+        return None if self.decimal != self._decimals[0] and all(map(_THOUSANDS.fullmatch, commas)) else start
+
+    def _kind(self, cell: str) -> str:
+        """Return whether a cell is a number, text or missing; "" if it is a damaged number."""
+        if cell.lower() in _MISSING:
+            return "missing"
+        return "number" if self._number(cell) is not None else "text" if _WORD.search(cell) else ""
 
     def _is_header(self, rows: list[list[str]]) -> bool:
         """Whether the first of these rows of cells holds names; InputError if it cannot be known."""
@@ -333,16 +418,16 @@ class TextReader(Reader):
 
     def _number(self, cell: str) -> float | None:
         """Return a cell as a number, or None."""
-        if not cell.isascii() or "_" in cell or (self._decimal != "." and "." in cell):  # Python reads 2_1 as 21
+        if not cell.isascii() or "_" in cell or (self.decimal != "." and "." in cell):  # Python reads 2_1 as 21
             return None
         try:
-            return float(cell.replace(self._decimal, "."))
+            return float(cell.replace(self.decimal, "."))
         except ValueError:
             return None
 
     def _precision(self, cell: str) -> tuple[int, int, int]:
         """Return the decimals and digits of a number, without zeros at its end, and the decimals that are written."""
-        whole, _, decimals = cell.lower().lstrip("+-").partition("e")[0].partition(self._decimal)
+        whole, _, decimals = cell.lower().lstrip("+-").partition("e")[0].partition(self.decimal)
         needed = decimals.rstrip("0")
         return len(needed), len((whole + needed).strip("0")), len(decimals)
 
@@ -353,7 +438,7 @@ class TextReader(Reader):
 
     def _point(self, cell: str) -> str:
         """Return a cell with a decimal point if it is a number."""
-        return cell if self._number(cell) is None else cell.replace(self._decimal, ".")
+        return cell if self._number(cell) is None else cell.replace(self.decimal, ".")
 
     def is_missing(self, block: Array) -> Array:
         """Which cells are empty, or say that they hold no number."""
@@ -373,7 +458,7 @@ class TextReader(Reader):
             return f"{where} has {_count(cells)} where {self._width} are expected", "correct it, or remove the line"
         where = f"{self.name}, row {column + 1}, column {number}" if self._transposed else f"{where}, {self.column(j)}"
         cell = cells[column]
-        if self._decimal == "," and "." in cell:
+        if self.decimal == "," and "." in cell:
             remedy = "with decimal=',' a point is not part of a number: remove thousands points, or omit decimal="
         elif _DECIMAL_COMMA.fullmatch(cell):
             remedy = "if it has a decimal comma, pass decimal=','"
