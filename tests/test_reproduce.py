@@ -192,6 +192,9 @@ def test_a_map_of_convergence_has_files_and_a_table_of_its_cells(tmp_path, monke
         (line,) = (line for line in text.splitlines() if line.startswith(f"| {name_of(name)} |"))
         assert line.split(" | ")[3].startswith(f"{50 * separated} (")
     assert "StreamingNICA" in (tmp_path / "convergence.html").read_text()
+    cells = read(tmp_path / "convergence-summary.csv")
+    assert len(cells) == 2 * 8 * 2
+    assert all(float(c["low"]) <= float(c["percent"]) <= float(c["high"]) for c in cells)
 
 
 def test_matrices_of_the_map_have_the_variance_of_the_papers_mixtures():

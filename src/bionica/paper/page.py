@@ -91,20 +91,19 @@ def write_reproduction(config: Reproduction, tables: Tables, folder: Path, targe
     if claims:
         statements = table(_CLAIMS, [tuple(claim.values()) for claim in claims])
         sections.append(("The paper's statements and our runs", [statements]))
-    if finals:
-        write(summary_name, table_bytes(finals))
+    maps = {name: convergence.cells_of(rows[name]) for name in MAPS if name in rows}
+    cells = [{"experiment": name, **cell} for name, mine in maps.items() for cell in mine]
+    if finals or cells:
+        write(summary_name, table_bytes(finals or cells))
     for name, (heading, draw, caption) in _SECTIONS.items():
         if name in rows:
             figure = draw(config, means if name == "table1" else rows_of(tables, name, Table.curves))
             numbers = _table(_GRID, best) if name == "table1" else _table(_ERRORS, final_rows(tables, name))
             section(name, heading, caption, figure, numbers)
-    for name, (heading, caption) in convergence.SECTIONS.items():
-        if name in rows:
-            cells = convergence.cells_of(rows[name])
-            write(f"{name}.md", convergence.markdown(name, cells).encode())
-            section(
-                name, heading, caption, convergence.map_figure(name, cells), table(*convergence.text_of(name, cells))
-            )
+    for name, mine in maps.items():
+        write(f"{name}.md", convergence.markdown(name, mine).encode())
+        numbers = table(*convergence.text_of(name, mine))
+        section(name, *convergence.SECTIONS[name], convergence.map_figure(name, mine), numbers)
     cases = list({row["case"]: row for rows in tables.values() for row in rows}.values())
     provenance = [
         ("runs, first seed", f"{config.runs}, {config.seed}"),
@@ -116,7 +115,8 @@ def write_reproduction(config: Reproduction, tables: Tables, folder: Path, targe
     sections.append(("Where the numbers come from", [table((), provenance)]))
     write(page_name, page("The paper, reproduced", _LEAD, sections).encode())
     names = list(map(str, files))
-    return {"report": str(folder / page_name), "files": names, "errors": finals, "grid": best, "claims": claims}
+    results = {"errors": finals, "grid": best, "claims": claims, "cells": cells}
+    return {"report": str(folder / page_name), "files": names, **results}
 
 
 def _table(columns: dict[str, str], rows: Sequence[Row]) -> str:
