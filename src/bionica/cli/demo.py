@@ -22,7 +22,8 @@ LEAD = (
 WORDS = (
     "Error: the mean squared difference of outputs and sources, both of variance 1, after one pass. Of several runs, from other "
     "weights and with the pixels in another order, the one with the median error is shown. Local rules: a synapse learns from "
-    "what its two neurons know. Algorithms 1 and 2 are those of the paper, the others are not in it."
+    "what its two neurons know. Algorithms 1 and 2 are those of the paper, the others are not in it. The paper repairs weights of "
+    "Algorithms 1 and 2 in rare cases (appendix C, `repairs_`); these repairs are not all local."
 )
 TIMES = (300, 1_000, 3_000, 10_000, 30_000)  # pixels after which networks are shown, beside the end
 
