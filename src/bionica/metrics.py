@@ -303,7 +303,7 @@ def error_curve(S: ArrayLike, Y: ArrayLike) -> Floats:
 
     Notes
     -----
-    *Erratum.* The published code plots an exponential average instead of this formula.
+    *Erratum.* The authors' code leaves out the first sample (their `permutation_error` at a0cda5a).
 
     Examples
     --------

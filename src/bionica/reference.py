@@ -335,7 +335,7 @@ def repair(state: State, y: Array) -> None:
     Output neurons that have not been active so far have their feedforward weights flipped. Every 100 mixtures, rows of W_xy with a
     norm below 0.1 become random, and singular values of W_xy, W_yn, W_ny and eigenvalues of W_zz below 0.01 become 1.
 
-    *Erratum.* The authors' code flips a neuron once, if it was silent up to its 101st mixture.
+    *Erratum.* The authors' code flips a neuron once, after mixture 101, if it was silent in the first 100 (`bionica.paper.authors`).
 
     Examples
     --------
@@ -388,7 +388,7 @@ def run(
 def error_curve(S: Array, Y: Array) -> Array:
     """Return error(t) of section 5, the mean of `|s - P y|^2/d` up to t with the permutation P that is best at the end.
 
-    *Erratum.* The authors' code plots an exponential average.
+    *Erratum.* The authors' code leaves out the first mixture (their `permutation_error` at a0cda5a).
 
     Examples
     --------
