@@ -24,6 +24,7 @@ MODULES = (
     "bionica.sweep",
     "bionica.hyperspy",
     "bionica.offline",
+    "bionica.plain",
 )
 
 

@@ -231,6 +231,10 @@ def test_mistakes_of_a_plain_rule():
     with pytest.raises(ValueError, match=r"start of Start has W_xz of shape \(2, 3\), not 'dk'"):
         wrong(2).partial_fit(X)
 
+    wrong = changed("Letters", shapes={**AsPrinted.shapes, "V": "dm"})
+    with pytest.raises(ValueError, match=r"Letters has V of shape 'dm'.*: write start"):
+        wrong(2).partial_fit(X)
+
     def touches(state, x, eta):
         x *= 2
         return np.maximum(x, 0)

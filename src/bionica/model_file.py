@@ -9,7 +9,7 @@ all have the precision of the model. A "~" at the end allows NaN and infinity.
 
 A file may come from anybody. Reading it runs no code, because nothing is pickled. Nothing in it is compressed, and its header has a
 bounded size, so that it takes memory in proportion to its size. Class, parameters, names, shapes, dtypes and values are checked,
-then that all of them agree (`Estimator._check_saved`). The checksums (CRC-32) of zip show damage, not forgery.
+then that all of them agree (`Estimator._restore`). The checksums (CRC-32) of zip show damage, not forgery.
 """
 
 import inspect

@@ -17,6 +17,8 @@ from .kernels.learner import NetworkLearner, Rate, Schedule
 from .kernels.rule import BOOKKEEPING, Rule, bookkeeping, orthonormal_rows, register, state_class, to_arrays
 from .samples import Array, given_weights
 
+__all__ = ["PlainNetwork"]
+
 
 class PlainNetwork(OnlineEstimator):
     """Base of networks whose learning rule is a function in plain NumPy. A subclass has `shapes`, `step` and `unmixing`.
@@ -114,6 +116,11 @@ class PlainNetwork(OnlineEstimator):
         """Return the arrays before the first mixture. Here: matrices "dk" have orthonormal rows, others are I, vectors are 0."""
         sizes, arrays = {"d": d, "k": k}, {}
         for name, letters in self.shapes.items():
+            if set(letters) - set(sizes):
+                raise ValueError(
+                    f"{type(self).__name__} has {name} of shape {letters!r}, and lengths other than d and k are not known: write "
+                    "start(self, d, k, rng), which returns the arrays"
+                )
             if letters == "dk":
                 arrays[name] = orthonormal_rows(rng, d, k)
             else:
