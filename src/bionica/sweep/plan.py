@@ -410,7 +410,7 @@ class Plan:
             with errors_named(f"network {case.network.label!r}, {dict(case.params)}"):
                 hash(case)
                 model = case.estimator()
-                if hasattr(model, "_parameter_constraints"):
+                if hasattr(model, "_to_save"):  # it is ours; others check their parameters when they are fitted
                     check_parameters(model)
                 count = model.get_params(deep=False).get("n_components", case.data.d)
                 remedy = f"data {case.data.name!r} has {case.data.d} sources, and each is compared with one output"
