@@ -56,7 +56,7 @@ _Read = partial(typer.Option, rich_help_panel="How the input is read")
 _Model = partial(typer.Option, rich_help_panel="The model")
 _Stream = partial(typer.Option, rich_help_panel="Pipes, and mixing that changes")
 _Talk = partial(typer.Option, rich_help_panel="What is printed and replaced")
-_INPUT_HELP = "Mixtures: .csv .tsv .xlsx .npy .npz .parquet .h5 .mat .zarr, images, or - (a pipe)."
+_INPUT_HELP = "Mixtures: .csv .tsv .xlsx .npy .npz .parquet .h5 .mat .zarr, images, instruments, or - (a pipe)."
 _OUTPUT_HELP = "File for the sources [INPUT-sources.csv]."
 _METHOD_HELP = f"""auto: the better of batch (uncorrelated sources) and cone (sources may be correlated). streaming: one pass,
 for uncorrelated sources. Models of neural circuits, which separate less reliably: {", ".join(NETWORKS)}."""

@@ -11,15 +11,17 @@ from ..errors import InputError, OutputError
 from .arrays import ParquetReader, open_hdf5, open_mat, open_npy, open_npz, open_zarr
 from .files import Target, check_folder, check_targets, is_disk_full, write_atomically, write_own
 from .images import IMAGES, open_images
+from .instruments import INSTRUMENTS, Measurement, open_instrument
 from .reader import Columns, Reader, RowSample, explain_errors, import_optional, wavelengths_in
 from .text import TEXT, TextReader, open_xlsx
 from .write import WRITTEN, TextWriter, check_format, open_writer, output_files
 
 __all__ = [
     "IMAGES", "PIXELS", "WRITTEN",
-    "Columns", "InputError", "OutputError", "Reader", "RowSample", "Target", "TextWriter",
+    "Columns", "InputError", "Measurement", "OutputError", "Reader", "RowSample", "Target", "TextWriter",
     "check_folder", "check_format", "check_inputs", "check_targets", "import_optional", "is_disk_full",
-    "open_pipe", "open_reader", "open_writer", "open_written", "output_files", "wavelengths_in", "write_atomically", "write_own",
+    "open_pipe", "open_reader", "open_writer", "open_written", "output_files", "register", "wavelengths_in", "write_atomically",
+    "write_own",
 ]  # fmt: skip
 
 #: What opens the files of a suffix, and the options that it takes beside `columns`.
@@ -33,6 +35,7 @@ _OPENERS: dict[str, tuple[Callable[..., Reader], tuple[str, ...]]] = {
     ".mat": (open_mat, ("axis", "dataset")),
     ".zarr": (open_zarr, ("axis", "dataset")),
     **dict.fromkeys(IMAGES, (open_images, ("optical_density",))),
+    **dict.fromkeys(INSTRUMENTS, (open_instrument, ())),
 }
 
 #: Suffixes of files that may hold images or cubes, so that their sources may be images.
@@ -45,12 +48,12 @@ def open_reader(
     encoding: str | None = None,
     optical_density: bool = False, missing: bool = False,
 ) -> Reader:  # fmt: skip
-    r"""Open a file by its suffix, or several images of one shape; InputError if they cannot be read as mixtures.
+    r"""Open a file by its suffix, several images of one shape, or files of one instrument; InputError if they are no mixtures.
 
     Parameters
     ----------
     inputs
-        A file, or several images.
+        A file, several images, or several files of an instrument (`bionica.io.instruments`).
     axis
         The axis of a matrix or table that holds the samples. By default 0, or 1 if the first column of text is named as
         wavelengths. If this column has no name and may hold wavelengths, InputError asks for the axis.
@@ -86,9 +89,11 @@ def open_reader(
            [3., 4.]]), ['a', 'b'], ['time'])
     """
     paths = check_inputs([inputs] if isinstance(inputs, (str, Path)) else inputs)
-    if len(paths) > 1 and not {path.suffix.lower() for path in paths} <= set(IMAGES):
-        raise InputError(f"{len(paths)} inputs that are not all images: give one file, or several images of one shape")
-    path, suffix = paths[0], paths[0].suffix.lower()
+    path, suffix, suffixes = paths[0], paths[0].suffix.lower(), {path.suffix.lower() for path in paths}
+    if len(paths) > 1 and not (suffixes <= set(IMAGES) or (suffix in INSTRUMENTS and len(suffixes) == 1)):
+        raise InputError(
+            f"{len(paths)} inputs that are not all images: give one file, several images of one shape, or files of one instrument"
+        )
     opener, takes = _OPENERS[suffix]
     options = {"axis": axis, "dataset": dataset, "header": header, "skip_lines": skip_lines or None}
     options |= {"decimal": decimal, "encoding": encoding, "optical_density": optical_density or None}
@@ -96,11 +101,33 @@ def open_reader(
     if wrong := [name for name in given if name not in takes]:
         raise InputError(f"{wrong[0]}={given[wrong[0]]!r} has no meaning for a {suffix} file: omit it")
     with explain_errors(str(path)):
-        reader = opener(paths if suffix in IMAGES else path, (columns or Columns())._replace(missing=missing), **given)
+        reader = opener(
+            paths if suffix in (*IMAGES, *INSTRUMENTS) else path,
+            (columns or Columns())._replace(missing=missing),
+            **given,
+        )
     declared = 8 * (reader.n_samples or 0) * reader.n_features
     if declared > max(2**30, 2**14 * sum(file.stat().st_size for each in paths for file in (each, *each.rglob("*")))):
         raise InputError(f"{path} declares {declared >> 20:,} MiB of numbers, more than 16,384 times its bytes on disk")
     return reader
+
+
+def register(suffix: str, read: Callable[[Path], Measurement]) -> None:
+    """Let `open_reader`, and with it `bionica.separate` of files, read another suffix with a function of a path.
+
+    Examples
+    --------
+    >>> from bionica.io import Measurement, open_reader, register
+    >>> def read_counts(path):
+    ...     return Measurement([[1.0, 2.0], [3.0, 4.0]], axis=[400.0, 410.0], labels=["a", "b"], unit="nm")
+    >>> register(".counts", read_counts)
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile(suffix=".counts") as file, open_reader(file.name) as reader:
+    ...     reader.wavelengths, reader.unit
+    (array([400., 410.]), 'nm')
+    """
+    INSTRUMENTS[suffix.lower()] = read
+    _OPENERS[suffix.lower()] = (open_instrument, ())
 
 
 def open_pipe(stream: Any, *, columns: Columns | None = None, **form: Any) -> Reader:

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import InputError
-from ..offline.whitening import mixtures_come_first
 from .files import is_disk_full
 
 Array = NDArray[Any]
@@ -348,6 +347,8 @@ class MatrixReader(Reader):
         super().__init__(name)
         array = open_array()
         if len(array.shape or ()) == 3 and 0 not in array.shape:
+            from ..offline.whitening import mixtures_come_first  # which imports SciPy
+
             if axis or mixtures_come_first(array):
                 raise InputError(
                     f"{name} has shape {array.shape}, and the mixtures of a cube are its last axis: save it so"

@@ -1,0 +1,183 @@
+"""Files of instruments: laid out by the description of the format (JCAMP-DX, SPC, ENVI), or written by flowio (FCS)."""
+
+import struct
+import sys
+
+import numpy as np
+import pytest
+
+from bionica.io import InputError, Measurement, open_reader, register
+
+X = np.round(np.random.default_rng(0).random((3, 6)), 4)
+WAVENUMBERS = [400.0, 402.0, 404.0, 406.0, 408.0, 410.0]
+
+
+def jcamp_text(y, title="sample", first=400.0, last=410.0, table="(X++(Y..Y))"):
+    """JCAMP-DX 4.24, section 5 and 6: labelled data records, AFFN, two lines of ordinates."""
+    values = [
+        f"{first} " + " ".join(f"{v * 1e4:.0f}" for v in y[:3]),
+        f"{first + 6} " + " ".join(f"{v * 1e4:.0f}" for v in y[3:]),
+    ]
+    records = {
+        "TITLE": title, "JCAMP-DX": "4.24", "DATA TYPE": "INFRARED SPECTRUM", "XUNITS": "1/CM", "YUNITS": "ABSORBANCE",
+        "FIRSTX": first, "LASTX": last, "XFACTOR": "1.0", "YFACTOR": "0.0001", "NPOINTS": len(y), "FIRSTY": y[0], "XYDATA": table,
+    }  # fmt: skip
+    return "\n".join([*(f"##{key}={value}" for key, value in records.items()), *values, "##END="]) + "\n"
+
+
+def test_jcamp_dx_by_its_description(tmp_path):
+    pytest.importorskip("jcamp")
+    paths = [tmp_path / f"{i}.jdx" for i in range(3)]
+    for path, y in zip(paths, X, strict=True):
+        path.write_text(jcamp_text(y))
+    with open_reader(paths) as reader:
+        np.testing.assert_allclose(reader.read(), X, atol=1e-12)
+        np.testing.assert_array_equal(reader.wavelengths, WAVENUMBERS)
+        assert reader.unit == "1/CM" and reader.label_names == ["sample"]
+        assert [*next(reader.labelled_blocks())[1][0]] == ["0.jdx", "1.jdx", "2.jdx"]
+    blocks = (
+        "##TITLE=all\n##DATA TYPE=LINK\n##BLOCKS=3\n"
+        + "".join(jcamp_text(y, f"s{i}") for i, y in enumerate(X))
+        + "##END=\n"
+    )
+    (tmp_path / "all.dx").write_text(blocks)
+    with open_reader(tmp_path / "all.dx") as reader:
+        np.testing.assert_allclose(reader.read(), X, atol=1e-12)
+        assert [*next(reader.labelled_blocks())[1][0]] == ["s0", "s1", "s2"]
+
+
+def test_jcamp_dx_that_contradicts_itself_is_refused(tmp_path, capsys):
+    pytest.importorskip("jcamp")
+    (tmp_path / "x.jdx").write_text(jcamp_text(X[0]).replace("NPOINTS=6", "NPOINTS=7"))
+    with pytest.raises(InputError, match=r"contradicts itself: "):
+        open_reader(tmp_path / "x.jdx")
+    (tmp_path / "a.jdx").write_text(jcamp_text(X[0]))
+    (tmp_path / "b.jdx").write_text(jcamp_text(X[0], first=500.0, last=510.0))
+    with pytest.raises(InputError, match=r"b.jdx has another axis than .*a.jdx: interpolate"):
+        open_reader([tmp_path / "a.jdx", tmp_path / "b.jdx"])
+    assert capsys.readouterr().out == ""
+
+
+def test_spc_by_its_description(tmp_path):
+    """The header of 512 bytes, version 4B, even axis in wavenumbers; subfiles of 32 bytes and float32."""
+    pytest.importorskip("spc_io")
+    kinds = "<BBBbi2diBBBBi9s9sH32s130s30siiBBhf48sfifB187s"
+    values = [
+        4,
+        0x4B,
+        0,
+        -128,
+        6,
+        400.0,
+        410.0,
+        3,
+        1,
+        2,
+        0,
+        0,
+        0,
+        b"",
+        b"",
+        0,
+        b"",
+        b"",
+        b"",
+        0,
+        0,
+        0,
+        0,
+        0,
+        0.0,
+        b"",
+        0.0,
+        0,
+        0.0,
+        0,
+        b"",
+    ]
+    content = struct.pack(kinds, *values)
+    for i, y in enumerate(X):
+        content += struct.pack("<Bbhfffiif4s", 0, -128, i, i, i + 1, 0, 0, 0, 0, b"") + y.astype("<f4").tobytes()
+    (tmp_path / "x.spc").write_bytes(content)
+    with open_reader(tmp_path / "x.spc") as reader:
+        np.testing.assert_allclose(reader.read(), X, atol=1e-6)
+        np.testing.assert_allclose(reader.wavelengths, WAVENUMBERS)
+        assert reader.unit == "cm-1"
+        assert [*next(reader.labelled_blocks())[1][0]] == ["z 0", "z 1", "z 2"]
+
+
+def test_fcs_as_flowio_writes_it(tmp_path):
+    flowio = pytest.importorskip("flowio")
+    events = np.column_stack([np.arange(5.0), np.random.default_rng(0).random((5, 3)).astype(np.float32)])
+    with (tmp_path / "x.fcs").open("wb") as file:
+        flowio.create_fcs(file, events.ravel().tolist(), ["Time", "FSC-A", "B530-A", "R660-A"])
+    with open_reader(tmp_path / "x.fcs") as reader:
+        assert reader.names == ["B530-A", "R660-A"] and reader.label_names == ["Time", "FSC-A"]
+        np.testing.assert_allclose(reader.read(), events[:, 2:], rtol=1e-6)
+        assert "column 2 (scatter)" in reader.notes[0]
+        assert next(reader.labelled_blocks())[1][0].astype(float).tolist() == [0, 1, 2, 3, 4]
+
+
+def envi(path, cube, interleave, **more):
+    """The header of the ENVI format, and its numbers in the order that it declares."""
+    order = {"bsq": (2, 0, 1), "bil": (0, 2, 1), "bip": (0, 1, 2)}[interleave]
+    path.with_suffix(".img").write_bytes(np.ascontiguousarray(cube.transpose(order), "<f4").tobytes())
+    lines, samples, bands = cube.shape
+    header = {
+        "samples": samples,
+        "lines": lines,
+        "bands": bands,
+        "header offset": 0,
+        "file type": "ENVI Standard",
+        "data type": 4,
+    }
+    header |= {"interleave": interleave, "byte order": 0, "wavelength units": "nm", **more}
+    text = "\n".join(f"{key} = {value}" for key, value in header.items())
+    wavelengths = ", ".join(map(str, WAVENUMBERS[:bands]))
+    path.write_text(f"ENVI\n{text}\nwavelength = {{{wavelengths}}}\n")
+
+
+@pytest.mark.parametrize("interleave", ["bsq", "bil", "bip"])
+def test_envi_by_its_description(tmp_path, interleave):
+    pytest.importorskip("spectral")
+    cube = np.random.default_rng(0).random((4, 5, 6))
+    envi(tmp_path / "x.hdr", cube, interleave)
+    opened = []
+    sys.addaudithook(lambda event, arguments: opened.append(str(arguments[0])) if event == "open" else None)
+    with open_reader(tmp_path / "x.hdr") as reader:
+        np.testing.assert_allclose(reader.read(), cube.reshape(-1, 6), rtol=1e-6)
+        assert reader.image_shape == (4, 5) and reader.unit == "nm"
+        np.testing.assert_array_equal(reader.wavelengths, WAVENUMBERS)
+    assert {name for name in opened if "x." in name} == {str(tmp_path / "x.hdr"), str(tmp_path / "x.img")}
+
+
+def test_envi_that_is_not_complete_is_refused(tmp_path):
+    pytest.importorskip("spectral")
+    envi(tmp_path / "x.hdr", np.ones((4, 5, 6)), "bsq", **{"data ignore value": -9999})
+    (tmp_path / "x.img").write_bytes((tmp_path / "x.img").read_bytes()[:-1])
+    with pytest.raises(InputError, match=r"declares 480 bytes, and x.img has fewer"):
+        open_reader(tmp_path / "x.hdr")
+    (tmp_path / "x.img").unlink()
+    with pytest.raises(InputError, match=r"needs one file of its name beside it"):
+        open_reader(tmp_path / "x.hdr")
+
+
+@pytest.mark.parametrize("suffix", ["jdx", "spc", "fcs", "hdr"])
+def test_other_bytes_and_a_missing_package_are_said_in_one_sentence(tmp_path, monkeypatch, suffix):
+    path = tmp_path / f"x.{suffix}"
+    path.write_bytes(b"no file of this instrument" * 40)
+    path.with_suffix(".img").write_bytes(b"")
+    with pytest.raises(InputError, match=r"^[^\n]+$"):
+        open_reader(path)
+    for name in ("jcamp", "spc_io", "flowio", "spectral.io.envi", "spectral"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(InputError, match=r"pip install 'bionica\[instruments\]'"):
+        open_reader(path)
+
+
+def test_a_registered_suffix(tmp_path, monkeypatch):
+    register(".TEST", lambda path: Measurement(X, WAVENUMBERS, notes=[path.read_text()]))
+    (tmp_path / "x.test").write_text("read by hand")
+    with open_reader(tmp_path / "x.test") as reader:
+        np.testing.assert_array_equal(reader.read(), X)
+        assert reader.notes == ["read by hand"]
