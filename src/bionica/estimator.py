@@ -331,9 +331,11 @@ class Separator:
     spectra_ = property(lambda self: self.mixing_.T, doc="The spectrum of each source, a row each: `mixing_.T`.")
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
-        """Return the names of the outputs: source_1, source_2, ...; `input_features` is ignored."""
+        """Return the names of the outputs: `source_names_` of a model, or source_1, source_2, ...; `input_features` is ignored."""
         self._check_is_fitted()
-        return np.array([f"source_{i + 1}" for i in range(self._n_features_out)], dtype=object)  # type: ignore[attr-defined]
+        names = [f"source_{i + 1}" for i in range(self._n_features_out)]  # type: ignore[attr-defined]
+        given = getattr(self, "source_names_", names)
+        return np.array(given if len(given) == len(names) else names, dtype=object)
 
     @property
     def _names(self) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple, get_type_hints
 import numpy as np
 
 from ._compat.sklearn import check_parameters
-from .errors import ModelFileError
+from .errors import ModelFileError, printable
 from .io.files import complete_files
 from .kernels.rule import BOOKKEEPING, RULES, leaf_types, rule_of
 from .samples import Array
@@ -97,6 +97,7 @@ def contents(estimator: Any) -> tuple[dict[str, Any], dict[str, Array]]:
         "rule": rule,
         "n_features": estimator.n_features_in_,
         "feature_names": [str(name) for name in getattr(estimator, "feature_names_in_", [])] or None,
+        "source_names": [str(name) for name in getattr(estimator, "source_names_", [])] or None,
         "versions": {name: version(name) for name in ("bionica", "numpy", "scikit-learn")},
     }
     _, schema = _saved(estimator, rule, lambda name: values[name] is not None)
@@ -337,6 +338,10 @@ def _fill(estimator: Any, header: dict[str, Any], arrays: Mapping[str, Array]) -
         if not isinstance(names, list) or len(names) != k or not all(isinstance(name, str) for name in names):
             raise ValueError(f"feature_names are not the names of {k} features")
         estimator.feature_names_in_ = np.array(names, dtype=object)
+    if (names := header.get("source_names")) is not None:
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise ValueError("source_names are not names")
+        estimator.source_names_ = [printable(name) for name in names]
     present = {name.partition(".")[0] for name in arrays}
     saved, schema = _saved(estimator, header["rule"], present.__contains__)
     _check_arrays(arrays, schema, k)

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from .. import __version__
+from .apply import apply
 from .console import OneLineGroup
 from .demo import demo
 from .doctor import doctor
@@ -16,7 +17,7 @@ app = typer.Typer(cls=OneLineGroup, no_args_is_help=True, pretty_exceptions_enab
 _STATUS = (
     "Exit status: 0 done, 1 the input or a file is at fault, 2 wrong usage, 70 a fault of bionica, 130 interrupted."
 )
-for command in (separate, demo, reproduce, sweep, doctor):
+for command in (separate, apply, demo, reproduce, sweep, doctor):
     app.command(epilog=_STATUS)(command)
 
 

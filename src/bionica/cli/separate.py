@@ -56,6 +56,8 @@ _Read = partial(typer.Option, rich_help_panel="How the input is read")
 _Model = partial(typer.Option, rich_help_panel="The model")
 _Stream = partial(typer.Option, rich_help_panel="Pipes, and mixing that changes")
 _Talk = partial(typer.Option, rich_help_panel="What is printed and replaced")
+OfJson = Annotated[bool, _Talk("--json", help="Print one line of JSON in place of everything else.")]
+OfQuiet = Annotated[bool, _Talk("--quiet", "-q", help="Print nothing but errors.")]
 _INPUT_HELP = "Mixtures: .csv .tsv .xlsx .npy .npz .parquet .h5 .mat .zarr, images, instruments, or - (a pipe)."
 _OUTPUT_HELP = "File for the sources [INPUT-sources.csv]."
 _METHOD_HELP = f"""auto: the better of batch (uncorrelated sources) and cone (sources may be correlated). streaming: one pass,
@@ -86,8 +88,8 @@ def separate(
     model: Annotated[Path | None, _Stream(metavar="FILE", help="File for the fitted estimator (bionica.load).")] = None,
     resume: Annotated[bool, _Stream("--resume", help="Continue a pipe from --model, and append to -o.")] = False,
     force: Annotated[bool, _Talk("--force", help="Replace files that exist.")] = False,
-    json: Annotated[bool, _Talk("--json", help="Print one line of JSON in place of everything else.")] = False,
-    quiet: Annotated[bool, _Talk("--quiet", "-q", help="Print nothing but errors.")] = False,
+    json: OfJson = False,
+    quiet: OfQuiet = False,
 ) -> None:
     """Find the nonnegative sources of mixtures, and how each of them enters the mixtures: its spectrum.
 
@@ -116,9 +118,7 @@ def separate(
         if applies:
             raise typer.BadParameter(message)
     first = Path(inputs[0])
-    stem = "sources" if len(inputs) > 1 else f"{first.stem}-sources"
-    suffix = ".png" if first.suffix.lower() in (".jpg", ".jpeg") else first.suffix  # no loss
-    default = first.parent / (stem + (suffix if suffix.lower() in (*io.WRITTEN, *io.IMAGES) else ".csv"))
+    default = default_output(first, "sources" if len(inputs) > 1 else f"{first.stem}-sources")
     path = None if output == "-" or (from_pipe and output is None) else Path(default if output is None else output)
     console = Console(json=json, quiet=quiet, data_on_stdout=path is None)
     with console.session(interrupted="Interrupted: nothing was written"):
@@ -142,6 +142,21 @@ def separate(
             console.note(f"--method {method} is {NETWORKS[method]}, a model of a neural circuit: {better}")
         with run.reader:
             run.stream() if from_pipe or horizon else run.file()
+
+
+def default_output(path: Path, stem: str) -> Path:
+    """Return the file for the sources of an input, beside it and in its format, or in one that can be written."""
+    suffix = ".png" if path.suffix.lower() in (".jpg", ".jpeg") else path.suffix  # no loss
+    return path.parent / (stem + (suffix if suffix.lower() in (*io.WRITTEN, *io.IMAGES) else ".csv"))
+
+
+def differing_channel(here: Any, there: Any) -> str | None:
+    """Return where two axes of wavelengths differ by more than rounding, in words, or None."""
+    if len(here) != len(there):
+        return f"{len(here)} wavelengths are not {len(there)}"
+    digits = (max(len(f"{value:.12g}".partition(".")[2]) for value in axis) for axis in (here, there))
+    differ = ~np.isclose(here, there, atol=0.51 * 10.0 ** -min(digits))
+    return f"{here[differ][0]:g} is not {there[differ][0]:g}" if differ.any() else None
 
 
 @dataclass
@@ -213,8 +228,7 @@ class Separation:
         if m := reader.n_missing:
             self.console.note(f"{m:,} cells ({m / (n * k):.2g} of all) are missing: they are estimated by the fit")
         self.network = self._fit(X, large=len(X) < n)
-        if self.model is not None:
-            self.network.save(self.model)
+        self._save()
         dtype = self.network.transform(X[:1]).dtype
         with ignore_broken_pipe(), self._open_output(dtype) as writer, self.console.progress("Writing", n) as advance:
             for block, labels in reader.labelled_blocks():
@@ -238,6 +252,16 @@ class Separation:
             known_mixing=None if self.known is None else self._known_spectra(self.known, X.shape[1]),
         )  # fmt: skip
 
+    def _save(self) -> None:
+        """Write --model, with the names of mixtures and sources, by which `bionica apply` compares and writes files."""
+        if self.model is not None:
+            names = self.reader.names
+            self.network.source_names_ = self.names
+            if self.reader.header and len({*names}) == len(names):
+                self.network.feature_names_in_ = np.array(names, dtype=object)
+            self.network.save(self.model)
+            vars(self.network).pop("feature_names_in_", None)  # blocks are arrays, which have no names
+
     def _known_spectra(self, path: Path, k: int) -> Any:
         """Return the spectra of --known, a column each; their names are those of the first sources."""
         for axis in (0, 1):  # a row for each spectrum, or a column
@@ -249,12 +273,8 @@ class Separation:
             size = f"{spectra.shape[1]} x {len(spectra)} values, the input has {k} mixtures"
             raise io.InputError(f"--known {path} holds {size}: interpolate its spectra, or --skip mixtures")
         here, there = self.reader.wavelengths, reader.wavelengths
-        if here is not None and there is not None:
-            digits = (max(len(f"{value:.12g}".partition(".")[2]) for value in axis) for axis in (here, there))
-            differ = ~np.isclose(here, there, atol=0.51 * 10.0 ** -min(digits))  # by more than rounding
-            if differ.any():
-                wrong = f"has the wavelength {there[differ][0]:g} where the input has {here[differ][0]:g}"
-                raise io.InputError(f"--known {path} {wrong}: interpolate its spectra to those of the input")
+        if here is not None and there is not None and (wrong := differing_channel(there, here)):
+            raise io.InputError(f"--known {path}: {wrong}: interpolate its spectra to the wavelengths of the input")
         self.known_names = [str(name) for name in labels[0]] if labels else []
         return spectra.T
 
@@ -330,8 +350,8 @@ class Separation:
                     writer.write(network.partial_fit_transform(block), labels)
                     sample.add(block)
                     recent.extend(block)
-                    if self.model is not None and self.path is None and time.monotonic() - saved > SAVE_EVERY:
-                        network.save(self.model)
+                    if self.path is None and time.monotonic() - saved > SAVE_EVERY:
+                        self._save()
                         saved = time.monotonic()
             except (KeyboardInterrupt, io.InputError) as error:
                 if self.stdin is None:
@@ -342,8 +362,8 @@ class Separation:
                 ended = f"{reader.name} ended after {n} samples, and {type(network).__name__} starts with {n + missing}"
                 raise io.InputError(f"{ended}: give more, continue later with --model FILE, or use --method streaming")
             complete = True
-        if self.model is not None and sample.n_seen:  # after the output: no sample that it has learned from is lost
-            network.save(self.model)
+        if sample.n_seen:  # after the output: no sample that it has learned from is lost
+            self._save()
         if not complete:  # the reader of standard output has left
             return
         X = np.array(recent) if self.horizon else sample.sample()[0]
@@ -389,6 +409,7 @@ class Separation:
             self.console.say(f"There is no {self.model} yet: starting from the beginning")
             return None
         self.network = network = bionica.load(self.model)
+        vars(network).pop("feature_names_in_", None)  # blocks are arrays, which have no names
         name, d, horizon = type(network).__name__, len(self.names), getattr(network, "horizon", None)
         method = {cls: method for method, cls in _CLASSES.items()}.get(name, name)
         if not hasattr(network, "partial_fit_transform"):

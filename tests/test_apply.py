@@ -1,0 +1,99 @@
+"""`bionica apply`: a model is applied to files that have its mixtures, by name or by wavelength, and to no others."""
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import bionica
+from bionica.cli import app
+from bionica.io import open_reader
+
+WAVELENGTHS = np.linspace(400, 495, 20)
+
+
+def run(*arguments):
+    result = CliRunner().invoke(app, [*map(str, arguments)])
+    return result.exit_code, result.output
+
+
+def table(path, X, names, **labels):
+    rows = [[*labels, *names], *zip(*labels.values(), *X.T.tolist(), strict=True)]
+    path.write_text("".join(",".join(map(str, row)) + "\n" for row in rows))
+    return path
+
+
+def spectra(n, wavelengths=WAVELENGTHS, seed=0):
+    S = np.random.default_rng(seed).exponential(size=(n, 2)) * (np.random.default_rng(seed + 1).random((n, 2)) < 0.6)
+    return S, S @ np.exp(-(((wavelengths - np.array([[420], [470]])) / 20) ** 2))
+
+
+@pytest.fixture
+def model(tmp_path):
+    """Fitted to a file with wavelengths, one spectrum known by name."""
+    table(tmp_path / "x.csv", spectra(300)[1], WAVELENGTHS.tolist())
+    table(
+        tmp_path / "known.csv",
+        np.exp(-(((WAVELENGTHS[np.newaxis] - 420) / 20) ** 2)),
+        WAVELENGTHS.tolist(),
+        name=["dye"],
+    )
+    form = ["--sources", 2, "--known", tmp_path / "known.csv", "--model", tmp_path / "model.npz"]
+    status, output = run("separate", tmp_path / "x.csv", *form)
+    assert status == 0, output
+    return tmp_path / "model.npz"
+
+
+def test_several_files_get_the_sources_of_the_model_by_their_names(tmp_path, model):
+    paths = [table(tmp_path / f"{i}.csv", spectra(50, seed=i)[1], WAVELENGTHS.tolist(), time=range(50)) for i in (1, 2)]
+    status, output = run("apply", model, *paths, "--json")
+    assert status == 0, output
+    assert [each["samples"] for each in json.loads(output)["files"]] == [50, 50]
+    network = bionica.load(model)
+    assert list(network.feature_names_in_) == [str(value) for value in WAVELENGTHS]
+    del network.feature_names_in_  # for arrays
+    for i in (1, 2):
+        with open_reader(tmp_path / f"{i}-sources.csv") as reader:
+            assert (reader.names, reader.label_names) == (["dye", "source_2"], ["time"])
+            assert np.array_equal(reader.read(), network.transform(spectra(50, seed=i)[1]))
+    assert "exists already" in run("apply", model, paths[0])[1]
+    assert "-o names one file" in run("apply", model, *paths, "-o", tmp_path / "y.csv")[1]
+
+
+def test_other_wavelengths_are_refused_and_interpolated_on_request(tmp_path, model):
+    finer = np.linspace(399, 500, 60)[::-1]
+    S, X = spectra(50, finer, seed=3)
+    x = table(tmp_path / "finer.csv", X, finer.tolist())
+    status, output = run("apply", model, x)
+    assert (status, "--interpolate" in output) == (1, True)
+    assert not (tmp_path / "finer-sources.csv").exists()
+    status, output = run("apply", model, x, "--interpolate")
+    assert (status, "interpolated" in output) == (0, True)
+    with open_reader(tmp_path / "finer-sources.csv") as reader:
+        Y = reader.read()
+    assert np.abs(np.corrcoef(S.T, Y.T)[:2, 2:]).max(axis=1).min() > 0.99
+    narrow = table(tmp_path / "narrow.csv", X[:, 30:], finer[30:].tolist())
+    assert "cannot be extrapolated" in run("apply", model, narrow, "--interpolate", "--header")[1]
+    shifted = table(tmp_path / "shifted.csv", spectra(50)[1], (WAVELENGTHS + 1).tolist())
+    assert "401 is not 400" in run("apply", model, shifted)[1]
+
+
+def test_mixtures_are_found_by_their_names_in_any_order(tmp_path):
+    names = [*"abcd"]
+    X = spectra(200, np.array([410, 420, 460, 480]))[1]
+    run("separate", table(tmp_path / "x.csv", X, names), "--sources", 2, "--model", tmp_path / "m.npz")
+    network = bionica.load(tmp_path / "m.npz")
+    del network.feature_names_in_
+    Y = network.transform(X)
+    table(tmp_path / "y.csv", np.column_stack([X[:, ::-1], X[:, :1]]), [*"dcbaz"])
+    status, output = run("apply", tmp_path / "m.npz", tmp_path / "y.csv")
+    assert (status, "left out: z" in output) == (0, True), output
+    with open_reader(tmp_path / "y-sources.csv") as reader:
+        assert np.array_equal(reader.read(), Y)
+    assert "no mixture 'd'" in run("apply", tmp_path / "m.npz", table(tmp_path / "z.csv", X, [*"abce"]))[1]
+    np.save(tmp_path / "z.npy", X)
+    status, output = run("apply", tmp_path / "m.npz", tmp_path / "z.npy")
+    assert (status, "were not compared" in output) == (0, True)
+    np.save(tmp_path / "few.npy", X[:, :3])
+    assert "has 3 mixtures" in run("apply", tmp_path / "m.npz", tmp_path / "few.npy")[1]
