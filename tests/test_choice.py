@@ -1,11 +1,14 @@
 """`bionica.separate`: number of sources, method, fit and verdict in one call."""
 
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from bionica import separate
+import bionica
+from bionica import separate, separation
+from bionica.trust.count import Count
 from conftest import worst_correlation
 
 
@@ -26,13 +29,15 @@ def test_number_method_and_verdict_are_right(kind):
     assert found.diagnosis_.ok, found.diagnosis_
     assert worst_correlation(S, found.transform(X)) > 0.99
     assert found.choice_.method == type(found).__name__ in str(found.choice_)
-    assert set(found.choice_.tried) == {"BatchNICA", "MinimumVolumeCone"}
+    assert set(found.choice_.tried) == {"MinimumVolumeCone"}
+    assert found.alternatives_ == {}
 
 
 def test_a_method_that_cannot_separate_the_data_is_not_kept():
     """Nonnegative ICA cannot separate abundances, which sum to one."""
     X, _ = problem("abundances", d=4, seed=3)
-    found = separate(X, 4, random_state=0)
+    found = separate(X * np.where(np.arange(12) % 2, 1, -1), 4, random_state=0)
+    assert set(found.choice_.tried) == {"BatchNICA", "MinimumVolumeCone"}
     assert type(found).__name__ == "MinimumVolumeCone"
     assert not found.choice_.tried["BatchNICA"].ok
     assert found.choice_.tried["MinimumVolumeCone"].ok
@@ -104,3 +109,36 @@ def test_more_rows_than_are_looked_at_give_the_same_method(monkeypatch):
     sampled = separate(X, random_state=0)
     assert sampled.choice_.method == whole.choice_.method and sampled.choice_.n_sources == 3
     assert worst_correlation(S, sampled.transform(X)) > 0.99
+
+
+def nonnegative_mixtures(seed, n=300, d=3, k=12):
+    rng = np.random.default_rng(seed)
+    return rng.dirichlet(np.full(d, 0.5), n) @ rng.random((d, k)) + 0.002 * rng.standard_normal((n, k))
+
+
+@pytest.mark.parametrize("agreed", [True, False])
+def test_a_number_that_the_data_do_not_decide_is_a_finding_and_every_candidate_is_fitted(agreed, monkeypatch):
+    count = Count(3, (2, 4), {2: 1.0, 3: 2.0, 4: 10.0, 5: 50.0}, agreed)
+    monkeypatch.setattr(separation, "count_sources", lambda X: count)
+    found = bionica.separate(nonnegative_mixtures(0), random_state=0)
+    assert not found.diagnosis_.ok
+    assert found.diagnosis_.findings[0].name == "number"
+    assert {d: len(other.components_) for d, other in found.alternatives_.items()} == {2: 2, 4: 4}
+    assert all(other.diagnosis_.uncertainty_ is not None for other in found.alternatives_.values())
+
+
+def test_nonnegative_mixtures_are_separated_by_the_cone_and_noise_alone_decides_nothing():
+    assert isinstance(bionica.separate(nonnegative_mixtures(1), 3, random_state=0), bionica.MinimumVolumeCone)
+    noise = SimpleNamespace(values={"cause": "noise"})
+    measures, sure = SimpleNamespace(is_nonnegative=False), SimpleNamespace(share=np.array([0.1]))
+    verdicts = {
+        "batch": SimpleNamespace(findings=(), measures=measures, uncertainty_=sure),
+        "cone": SimpleNamespace(findings=(noise,), measures=measures, uncertainty_=sure),
+    }
+    assert separation._better(verdicts)[0] == "cone"
+
+
+def test_outputs_that_are_zero_everywhere_are_never_a_result(monkeypatch):
+    monkeypatch.setattr(bionica.BatchNICA, "transform", lambda self, X: np.zeros((len(X), 3)))
+    with pytest.raises(ValueError, match="output 0 is zero in all samples"):
+        bionica.separate(nonnegative_mixtures(2), 3, method="batch")

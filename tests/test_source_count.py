@@ -124,3 +124,12 @@ def test_directions_that_are_no_sources_are_not_counted(nonnegative):
     counted = count_sources(X)
     assert 3 in (counted.n_sources, *counted.candidates)
     assert counted.n_sources < 6
+
+
+def test_halves_that_agree_on_no_number_are_said_and_never_mean_one_source(monkeypatch):
+    monkeypatch.setattr("bionica.trust.count._angle", lambda *_: 60.0)
+    rng = np.random.default_rng(0)
+    X = rng.exponential(size=(300, 3)) @ rng.random((3, 8))
+    count = count_sources(X * rng.normal(1, 0.1, X.shape))  # the noise is not white
+    assert not count.agreed
+    assert count.n_sources > 1

@@ -187,6 +187,10 @@ def write_separation(
             "How far two halves of the samples differ, by number of sources. The last one before a large rise is taken."
         )
         sections["Number of sources"] = [drawing(caption, 6.0, 3.2, plot.number_of_sources, choice)]
+    if alternatives := getattr(network, "alternatives_", {}):
+        why = "The data do not decide between these numbers. Choose by what is known of the samples and of the spectra."
+        drawn = [_alternative(number, fit) for number, fit in ({len(names): network} | alternatives).items()]
+        sections["Other numbers of sources"] = [text(why), beside(*drawn)]
     if reader.image_shape:
         step = -(-max(reader.image_shape[:2]) // _SIDE)
         pixels = np.arange(reader.n_samples).reshape(reader.image_shape)[::step, ::step]
@@ -222,6 +226,15 @@ def write_separation(
     caption, size = "Before negative values are set to zero. A good fit has almost none.", (9.0, 0.8 + 0.5 * d)
     sections["Distribution of each source"] = [drawing(caption, *size, plot.distributions, U[:, :d], names=shown)]
     write_atomically(path, page("What bionica separate found", "", [*sections.items()]).encode())
+
+
+def _alternative(number: int, fit: Any) -> str:
+    """Draw the spectra of a fit with another number of sources, with the errors of its outputs."""
+    A, u = np.asarray(fit.mixing_)[:, :MOST_SOURCES], fit.diagnosis_.uncertainty_
+    errors = "" if u is None else "Standard errors: " + ", ".join(f"{error:.0%}" for error in u.sources) + "."
+    caption = f"{number} sources. {errors} {fit.diagnosis_.measures.residual:.2%} of the variance of X is unexplained."
+    names = [str(i + 1) for i in range(A.shape[1])]
+    return drawing(caption, 5.0, 3.0, plot.spectra, A, np.arange(1, len(A) + 1), names=names, label="mixture")
 
 
 def _residual(R: Array, t: Array, names: Sequence[str], *labels: str, ax: Any) -> None:

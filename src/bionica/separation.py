@@ -1,14 +1,15 @@
 """`bionica.separate`: counts the sources, chooses the method, fits and judges, with one mechanism: agreement between halves.
 
 `BatchNICA` asks for uncorrelated sources and `MinimumVolumeCone` does not. Both are fitted to a sample, and `diagnose` judges both.
-A fit without a finding is preferred to one with findings. Otherwise the cone is kept, unless halves of the samples agree clearly
-better on BatchNICA (half the error of the worst output, or less). This criterion is skipped for smooth curves: their halves always
-agree.
+If X is nonnegative, the cone is kept: amounts are seldom uncorrelated, and only the cone keeps spectra nonnegative. Otherwise a fit
+without a finding is preferred to one with findings, noise aside, which BatchNICA sees less well. If both or none have any, the cone
+is kept, unless halves of the samples agree clearly better on BatchNICA (half the error of the worst output, or less).
 """
 
 from __future__ import annotations  # help() shows ArrayLike, not what it is a union of
 
 import warnings
+from contextlib import suppress
 from dataclasses import replace
 from os import PathLike
 from typing import Any, NamedTuple
@@ -26,6 +27,7 @@ from .samples import DaskRows, some_rows, warn
 from .streaming_nica import StreamingNICA
 from .trust.count import Count
 from .trust.diagnosis import Diagnosis
+from .trust.findings import ranked_findings, undecided
 
 Array = NDArray[Any]
 
@@ -85,7 +87,8 @@ def separate(
         Number of sources. "auto" takes the number that two halves of the samples agree on: at most 12,
         or 48 in white noise (see `choice_`).
     method : {"auto", "batch", "cone", "streaming"}, default="auto"
-        `BatchNICA`, `MinimumVolumeCone` or `StreamingNICA`. "auto" fits the first two and keeps the better.
+        `BatchNICA`, `MinimumVolumeCone` or `StreamingNICA`. "auto" takes the cone if X is nonnegative; otherwise it fits the first
+        two and keeps the better.
     random_state : int or None, default=None
         Seed.
     horizon : int, default=None
@@ -96,7 +99,8 @@ def separate(
     Returns
     -------
     estimator
-        Fitted, with `diagnosis_` (`Diagnosis`) and `choice_` (`Choice`).
+        Fitted, with `diagnosis_` (`Diagnosis`), `choice_` (`Choice`) and `alternatives_`: if the data do not decide the number of
+        sources, a dictionary of each other number that they allow and a fit to the same samples, with its own `diagnosis_`.
 
     Examples
     --------
@@ -130,12 +134,18 @@ def separate(
         "normalize": normalize,
     }
 
-    def fitted(name: str, rows: Any, horizon: int | None) -> tuple[Any, Diagnosis]:
-        """Return the estimator of a method, fitted to these rows, and its diagnosis."""
+    def fitted(name: str, d: int, rows: Any, horizon: int | None) -> tuple[Any, Diagnosis]:
+        """Return the estimator of a method with d sources, fitted to these rows, and its diagnosis."""
         options = {} if name == "batch" else {"horizon": horizon, **(cone if name == "cone" else {})}
-        estimator = METHODS[name](count.n_sources, random_state=random_state, **options)
+        estimator = METHODS[name](d, random_state=random_state, **options)
         with warnings.catch_warnings(action="ignore"):  # the diagnosis says it
             estimator.fit(rows)
+            silent = np.flatnonzero(~(np.asarray(estimator.transform(sample)) > 0).any(axis=0))
+            if len(silent):
+                raise ValueError(
+                    f"{METHODS[name].__name__}(n_components={d}): output {silent[0]} is zero in all samples: "
+                    "give a smaller n_components, or more samples"
+                )
             return estimator, estimator.diagnose(rows)
 
     count = count_sources(sample) if n_components == "auto" else Count(n_components, (), {})  # type: ignore[arg-type]
@@ -145,11 +155,13 @@ def separate(
         method, why = "cone", "spectra are known"
     if method == "auto":
         failure: Exception | None = None
-        for name in ("batch", "cone"):
+        for name in ("cone", "batch"):
             try:
-                tried[name] = fitted(name, sample, None)
+                tried[name] = fitted(name, count.n_sources, sample, None)
             except (ValueError, DivergenceError) as error:
                 failure = failure or error
+            if name in tried and tried[name][1].measures.is_nonnegative:
+                break
         if failure is not None and not tried:
             raise failure
         method, why = _better({name: diagnosis for name, (_, diagnosis) in tried.items()})
@@ -158,13 +170,18 @@ def separate(
     if method in tried and horizon is None and len(sample) == data.shape[0]:
         estimator, diagnosis = tried[method]
     else:
-        estimator, diagnosis = fitted(method, data.array if isinstance(data, DaskRows) else data, horizon)
+        estimator, diagnosis = fitted(method, count.n_sources, data.array if isinstance(data, DaskRows) else data, horizon)
     if hasattr(owner, "feature_names_in_"):  # it was fitted to an array
         estimator.feature_names_in_ = owner.feature_names_in_
         diagnosis = replace(diagnosis, mixtures=estimator._names["mixtures"])
-    estimator.diagnosis_ = diagnosis
+    estimator.diagnosis_ = replace(diagnosis, findings=ranked_findings((*diagnosis.findings, *undecided(count))))
+    estimator.alternatives_ = {}
+    for d in count.candidates:
+        with suppress(ValueError, DivergenceError):
+            estimator.alternatives_[d], verdict = fitted(method, d, sample, None)
+            estimator.alternatives_[d].diagnosis_ = verdict
     verdicts = {type(other).__name__: verdict for other, verdict in tried.values()}
-    estimator.choice_ = Choice(len(estimator.components_), *count[1:], type(estimator).__name__, why, verdicts)
+    estimator.choice_ = Choice(len(estimator.components_), count.candidates, count.angles, type(estimator).__name__, why, verdicts)
     return estimator
 
 
@@ -185,13 +202,16 @@ def _check_columns(X: Any, sample: Array) -> None:
 
 def _better(tried: dict[str, Diagnosis]) -> tuple[str, str]:
     """Return the method to keep, and why; `Choice.tried` has the findings."""
+    if "cone" in tried and tried["cone"].measures.is_nonnegative:
+        return "cone", "X is nonnegative, and sources may be correlated"
     if len(tried) == 1:
         return next(iter(tried)), "the other method cannot be fitted"
     batch, cone = tried["batch"], tried["cone"]
-    if batch.ok != cone.ok:
-        better, worse = ("batch", "cone") if batch.ok else ("cone", "batch")
+    quiet, its_quiet = (all(one.values.get("cause") == "noise" for one in d.findings) for d in (batch, cone))
+    if quiet != its_quiet:
+        better, worse = ("batch", "cone") if quiet else ("cone", "batch")
         return better, f"its fit shows no problem, and that of {METHODS[worse].__name__} does"
     mine, its = (1.0 if d.uncertainty_ is None else float(d.uncertainty_.share.max()) for d in (batch, cone))
-    if cone.band_ is None and mine < _CLEARLY * its:
+    if mine < _CLEARLY * its:
         return "batch", "halves of the samples agree better on it than on MinimumVolumeCone"
     return "cone", "sources may be correlated, and BatchNICA is not clearly more certain"

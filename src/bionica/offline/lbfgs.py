@@ -55,12 +55,15 @@ def minimise(
         if largest == 0 or (small and (pairs or inverse is not None)):
             return Minimum(x, value, n_iter, True)
         length = min(1.0, _LARGEST_STEP / largest)
-        for _ in range(15):
+        shortest = 1e-8 * length
+        while length > shortest:
             trial = retract(x, length * step)
             new_value, new_gradient = value_and_gradient(trial)
             if new_value <= value + 1e-4 * length * slope:
                 break
-            length *= 0.3
+            # The minimum of the parabola through both values and the slope; an infinite value tells nothing.
+            parabola = -0.5 * slope * length / (new_value - value - slope * length)
+            length *= min(max(parabola, 0.05), 0.3) if np.isfinite(new_value) else 0.3
         else:
             if not pairs:
                 return Minimum(x, value, n_iter, True)  # rounding hides any further descent

@@ -10,7 +10,8 @@ number with the largest
     jump_q = sqrt(q) min_p log(t_p / t_q),     p the three numbers after q                                                (1)
 
 is taken (few sources agree easily), of those with angle_q below 15 degrees, and of the one that white noise leaves, eq. (2).
-Numbers whose jump is at least a third of the largest are named as candidates. There is one source if halves agree on no number.
+Numbers whose jump is at least a third of the largest are named as candidates. If halves agree on no number, the one with the largest
+jump is taken, and `Count.agreed` is False.
 
 Directions that white noise explains are not tried: of n samples of k mixtures, without the first q directions, noise of variance v
 has no direction whose energy exceeds (Johnstone 2001), with a = sqrt(n - q) and b = sqrt(k - q),
@@ -50,11 +51,15 @@ _HIDDEN = 3e-3  # of the energy of the last direction: noise if no direction is 
 
 
 class Count(NamedTuple):
-    """How many sources there are: `n_sources`, other `candidates`, and the angle in degrees for each number that was tried."""
+    """How many sources there are: `n_sources`, other `candidates`, and the angle in degrees for each number that was tried.
+
+    `agreed` says whether halves of the samples agree on `n_sources`. Baselines, batches and autofluorescence count as sources.
+    """
 
     n_sources: int
     candidates: tuple[int, ...]
     angles: dict[int, float]
+    agreed: bool = True
 
 
 def count_sources(X: Array, cones: Callable[[Array, Array, float], list[Array]], *, most: int, seed: int) -> Count:
@@ -86,9 +91,11 @@ def count_sources(X: Array, cones: Callable[[Array, Array, float], list[Array]],
     r = [np.clip(np.tan(np.radians(angles[q])), *_RANGE) for q in tried]
     jumps = {q: np.sqrt(q) * np.log(min(r[i : i + _BEYOND]) / r[i - 1]) for i, q in enumerate(tried[:-1], 1)}
     agreed = [q for q in jumps if angles[q] < _AGREE or q == bound * white]
-    best = max(agreed, key=lambda q: jumps[q], default=1)
-    clear = max(jumps.values()) / 3 if agreed else np.inf
-    return Count(best, tuple(q for q in jumps if q != best and jumps[q] > clear), angles)
+    if not jumps or (white and bound < 2 and not agreed):  # white noise explains all but one direction
+        return Count(1, (), angles)
+    best = max(agreed or jumps, key=lambda q: jumps[q])
+    candidates = tuple(q for q in jumps if q != best and jumps[q] > max(jumps.values()) / 3)
+    return Count(best, candidates, angles, bool(agreed))
 
 
 def _angle(first: list[Array], second: list[Array], scale: Array) -> float:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .count import Count
 from .halves import is_nonnegative, roughness
 from .outliers import inliers_of
 
@@ -36,6 +37,8 @@ CHECKS = {
     "huge": Check(1e3, "outputs are {value:.2g} where 1 is right, because the weights diverge", ("rates",)),
     # Roughness of neighbouring columns over that of neighbouring rows: transposed spectra 100.
     "transposed": Check(20, "X may be transposed: neighbouring rows are alike, columns are not", ("transpose",)),
+    # Baselines, batches and autofluorescence are sources too: only who knows the samples can choose.
+    "number": Check(0, "the number of sources is not certain: {reason}", ("candidates",)),
     # Share of the variance of an output that is noise, or error of the fit as halves of the samples show.
     "uncertain": Check(0.04, "{sources}: large estimated error ({cause})", ("more samples",)),
     # Energy of the leading direction of the residual, above that of the others and over that of the weakest source.
@@ -65,6 +68,7 @@ REMEDIES = {
     "transpose": "pass X.T",
     "same scale": "pass X in the unit of the fit, or learn from more samples",
     "count": "check the number of sources",
+    "candidates": "compare the fits with each number (alternatives_ of bionica.separate)",
     "average": "average repeated measurements of each sample",
     "cone": "use MinimumVolumeCone if sources are correlated",
     "mean": "do not subtract the mean",
@@ -134,6 +138,14 @@ def uncertain(noise: Array, moved: Array) -> list[Finding]:
     if noise[worst] > moved[worst]:
         return [one._replace(remedies=("average",)) for one in exceeds("uncertain", total, cause="noise")]
     return exceeds("uncertain", total, cause="fits to halves of the samples differ")
+
+
+def undecided(count: Count) -> list[Finding]:
+    """The finding of a number of sources that the data do not decide."""
+    if not count.agreed:
+        return [finding("number", reason=f"halves of the samples agree on none, and {count.n_sources} is a guess")]
+    others = ", ".join(map(str, count.candidates))
+    return [finding("number", reason=f"{count.n_sources}, or {others}")] if others else []
 
 
 def ranked_findings(found: Iterable[Finding], tried: Collection[str] = ()) -> tuple[Finding, ...]:
