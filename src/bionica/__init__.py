@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from . import datasets, io, metrics, plot, reference, sweep
     from .cone.minimum_volume_cone import MinimumVolumeCone, merge
-    from .errors import BionicaError, DivergenceError, ModelFileError
+    from .errors import BionicaError, ClusterError, DivergenceError, ModelFileError
     from .model_file import load
     from .networks.cone_network import ConeNetwork
     from .networks.interneuron import InterneuronNICA
@@ -26,6 +26,7 @@ __version__ = "0.2.0"
 _MODULE_OF = {
     "BatchNICA": "offline.batch_nica",
     "BionicaError": "errors",
+    "ClusterError": "errors",
     "ConeNetwork": "networks.cone_network",
     "Diagnosis": "trust.diagnosis",
     "DivergenceError": "errors",
@@ -47,6 +48,7 @@ _MODULES = ("datasets", "io", "metrics", "plot", "reference", "sweep")
 __all__ = [
     "BatchNICA",
     "BionicaError",
+    "ClusterError",
     "ConeNetwork",
     "Diagnosis",
     "DivergenceError",

@@ -54,6 +54,10 @@ class ModelFileError(BionicaError, ValueError):
     """
 
 
+class ClusterError(BionicaError, RuntimeError):
+    """A Dask cluster that cannot finish: a worker without bionica, workers that died, a scheduler that is gone."""
+
+
 class DivergenceError(BionicaError, ArithmeticError):
     """A network whose outputs or weights left the range of its numbers.
 

@@ -13,8 +13,10 @@ blocks one after the other, for the networks, sums over them, for the offline me
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import date, timedelta
 from functools import cached_property, reduce
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,7 +27,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array, validate_data
 
-from .errors import DivergenceError
+from .errors import ClusterError, DivergenceError
 from .offline.missing import completed, has_missing, predicted_rank
 from .offline.whitening import NumberedRows, linear_map, mixtures_come_first, row_sample
 
@@ -34,6 +36,7 @@ Sample = ArrayLike | Mapping[str, float]
 T = TypeVar("T")
 
 FLOATS = [np.float64, np.float32]
+_CHANGED = 1e-9  # of the sum of squares of X: rounding changes it less, other samples change it more
 _DATES = (np.datetime64, np.timedelta64, date, timedelta)
 
 
@@ -307,15 +310,18 @@ class DaskRows(NumberedRows):
 
     Iterating gives the blocks one after the other and holds one in memory; slices and index arrays give rows, all as NumPy
     arrays. `fold` sums over the blocks on the scheduler that the user has chosen. NaN and infinity in a block raise ValueError.
-    Whatever is done with a block is one task, because a cluster needs about a millisecond for each.
+    Whatever is done with a block is one task, because a cluster needs about a millisecond for each. `fold` raises ValueError if the
+    blocks are not those of an earlier pass, and ClusterError names what happened to the cluster.
     """
 
     def __init__(
-        self, array: Any, name: str, raw: Any = None, steps: tuple[Callable[[Array], Array], ...] = ()
+        self, array: Any, name: str, base: "DaskRows | None" = None, steps: tuple[Callable[[Array], Array], ...] = ()
     ) -> None:
         self.array, self.name = array, name
         self.shape, self.dtype = array.shape, array.dtype
-        self._raw, self._steps = array if raw is None else raw, steps  # `array` is the raw one after these steps
+        self._raw: Any = array if base is None else base._raw  # `array` is the raw one after these steps
+        self._steps = steps
+        self._energy: dict[str, float] = {} if base is None else base._energy  # that of the first pass
         self._first = np.cumsum([0, *array.chunks[0]])
 
     def __len__(self) -> int:
@@ -337,13 +343,18 @@ class DaskRows(NumberedRows):
     def __iter__(self) -> Iterator[Array]:
         for i in np.flatnonzero(self.array.chunks[0]):
             (block,) = self._each(_rows_of, [i])
-            yield (rows := block.compute())
+            with cluster_faults():
+                rows = block.compute()[0]
+            yield rows
             del rows  # before the next one is computed
 
     def _computed(self, collection: Any) -> Any:
         """What Dask computes from the blocks. Blocks are read in any order: if one has a bad number, the first of all is named."""
         try:
-            return collection.compute()
+            with cluster_faults():
+                if not self._energy:  # the first pass
+                    _check_workers()
+                return collection.compute()
         except ValueError:
             for _ in self:
                 pass
@@ -356,7 +367,8 @@ class DaskRows(NumberedRows):
         order = np.argsort(index, kind="stable")
         blocks = np.flatnonzero(np.diff(np.searchsorted(index[order], self._first)))  # those with such rows
         result = np.empty((len(index), self.shape[1]), self.dtype)
-        result[order] = np.concatenate(self._computed(delayed(self._each(_rows_of, blocks, index[order]))) or [result])
+        parts = self._computed(delayed(self._each(_rows_of, blocks, index[order])))
+        result[order] = np.concatenate([rows for rows, _ in parts] or [result])
         return result
 
     def mapped(self, function: Callable[[Array], Array], n_columns: int) -> "DaskRows":
@@ -365,7 +377,7 @@ class DaskRows(NumberedRows):
         chunks, meta = (self.array.chunks[0], (n_columns,)), np.empty((0, 0), dtype)
         finite = self.array.map_blocks(_finite, self.name, dtype=self.dtype, meta=meta.astype(self.dtype))
         array = finite.map_blocks(function, dtype=dtype, chunks=chunks, meta=meta)
-        return DaskRows(array, self.name, self._raw, (*self._steps, function))
+        return DaskRows(array, self.name, self, (*self._steps, function))
 
     def __array__(self, *_: Any, **__: Any) -> Array:
         raise TypeError(
@@ -380,17 +392,56 @@ class DaskRows(NumberedRows):
         parts = self._each(of_block, np.flatnonzero(self.array.chunks[0]), *arguments)
         while len(parts) > 1:
             parts = [delayed(_join, pure=False)(join, parts[i : i + 8]) for i in range(0, len(parts), 8)]
-        total: T = self._computed(parts[0])
+        total: T
+        total, energy = self._computed(parts[0])
+        before = self._energy.setdefault("all", energy)
+        if not np.isclose(energy, before, rtol=_CHANGED, atol=0):
+            raise ValueError(
+                f"The blocks of the Dask array X have changed between two passes: the sum of their squares was {before:.9g} and is "
+                f"{energy:.9g}. Call X = X.persist() first, or make them so that they are the same each time (seeds, files that "
+                "nobody writes to)"
+            )
         return total
 
 
-def _of_block(block: Any, first: int, what: tuple[Any, ...]) -> Any:
-    """What a worker does with a block: see `DaskRows._each`."""
+def _of_block(block: Any, first: int, what: tuple[Any, ...]) -> tuple[Any, float]:
+    """What a worker does with a block (see `DaskRows._each`), and the sum of its squares."""
     name, steps, of_block, arguments = what
     check_finite(rows := np.asarray(block), first, name)
+    with np.errstate(over="ignore"):
+        energy = float(np.einsum("ij,ij->", rows, rows, dtype=np.float64))
     for step in steps:
         rows = step(rows)
-    return of_block(rows, first, *arguments)
+    return of_block(rows, first, *arguments), energy
+
+
+def _check_workers() -> None:
+    """Raise ImportError if a worker of the cluster that Dask would use has no bionica: Dask would wait for it for ever."""
+    from dask.base import get_scheduler
+
+    client: Any = getattr(get_scheduler(), "__self__", None)
+    if hasattr(client, "run"):
+        for worker, spec in client.run(find_spec, "bionica").items():
+            if spec is None:
+                raise ImportError(f"no module bionica on {worker}")
+
+
+@contextmanager
+def cluster_faults() -> Iterator[None]:
+    """Raise ClusterError for an exception that says what happened to a Dask cluster, and not to the samples."""
+    try:
+        yield
+    except Exception as error:
+        kinds, text = {kind.__name__ for kind in type(error).__mro__}, str(error).strip().replace("\n", " ")
+        if "ImportError" in kinds:
+            fault = "a worker cannot import what it needs: install the same version of bionica on all workers"
+        elif "KilledWorker" in kinds:
+            fault = "several workers died at one block: give them more memory, or make blocks smaller (X.rechunk)"
+        elif kinds & {"CancelledError", "CommClosedError"}:
+            fault = "the scheduler of the cluster is gone, or what it held: start the cluster, load X and call again"
+        else:
+            raise
+        raise ClusterError(f"{fault}. The model is unchanged ({type(error).__name__}: {text})") from error
 
 
 def _rows_of(block: Array, first: int, index: Array | None = None) -> Array:
@@ -401,8 +452,8 @@ def _rows_of(block: Array, first: int, index: Array | None = None) -> Array:
     return np.asarray(block[index[start:stop] - first])
 
 
-def _join(join: Callable[[T, T], T], parts: list[T]) -> T:
-    return reduce(join, parts)
+def _join(join: Callable[[T, T], T], parts: list[tuple[T, float]]) -> tuple[T, float]:
+    return reduce(lambda a, b: (join(a[0], b[0]), a[1] + b[1]), parts)
 
 
 def blocks_of(X: Array | DaskRows) -> Iterator[Array]:

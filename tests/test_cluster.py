@@ -1,0 +1,110 @@
+"""A Dask cluster of processes: workers that are killed or have no bionica, a scheduler that goes away, blocks that change."""
+
+import os
+import pickle
+import signal
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+dask = pytest.importorskip("dask", reason="dask is not installed (the extra bionica[dask])")
+da = pytest.importorskip("dask.array", reason="dask is not installed (the extra bionica[dask])")
+distributed = pytest.importorskip("distributed", reason="distributed is not installed (the extra bionica[dask])")
+
+import bionica  # noqa: E402
+from bionica import BatchNICA, MinimumVolumeCone  # noqa: E402
+
+N_BLOCKS, ROWS = 12, 5000  # more than the cone keeps
+
+
+def block(i, pause=0.0):
+    time.sleep(pause)
+    mixing = np.random.default_rng(99).standard_normal((3, 6))
+    return np.random.default_rng(i).exponential(size=(ROWS, 3)) @ mixing
+
+
+def array(make=block, *arguments):
+    parts = [dask.delayed(make)(i, *arguments) for i in range(N_BLOCKS)]
+    return da.concatenate([da.from_delayed(part, (ROWS, 6), float) for part in parts])
+
+
+def in_memory():
+    return np.concatenate([block(i) for i in range(N_BLOCKS)])
+
+
+@pytest.fixture
+def client():
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
+    with (
+        dask.config.set({"distributed.comm.timeouts.connect": "3s"}),
+        distributed.LocalCluster(**options) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("persisted", [False, True])
+def test_a_worker_that_is_killed_changes_no_bit(client, persisted):
+    X = array(block, 0.05)
+    quiet = MinimumVolumeCone(3, random_state=0).fit(X)
+    if persisted:
+        X = X.persist()
+        distributed.wait(X)
+    pid = min(client.run(os.getpid).values())
+    killer = threading.Timer(0.3, os.kill, (pid, signal.SIGKILL))
+    killer.start()
+    cone = MinimumVolumeCone(3, random_state=0).fit(X)
+    killer.join()
+    assert pid not in client.run(os.getpid).values()
+    np.testing.assert_array_equal(cone.components_, quiet.components_)
+    expected = MinimumVolumeCone(3, random_state=0).fit(in_memory()).components_
+    np.testing.assert_allclose(cone.components_, expected, atol=1e-12)
+
+
+@pytest.mark.slow
+def test_a_worker_without_bionica_is_named(client):
+    client.run(lambda: sys.modules.update(bionica=None))
+    cone = MinimumVolumeCone(3, random_state=0)
+    with pytest.raises(bionica.ClusterError, match="install the same version of bionica on all workers"):
+        cone.fit(array())
+    assert not hasattr(cone, "components_")
+
+
+@pytest.mark.slow
+def test_a_scheduler_that_goes_away_is_named_and_leaves_the_model(client):
+    cone = MinimumVolumeCone(3, random_state=0).fit(in_memory())
+    before = pickle.dumps(cone)
+    threading.Timer(0.5, client.sync, (client.cluster.scheduler.close,)).start()
+    with pytest.raises(bionica.ClusterError, match=r"the scheduler of the cluster is gone.*The model is unchanged"):
+        cone.fit(array(block, 0.3))
+    assert pickle.dumps(cone) == before
+
+
+@pytest.mark.parametrize("estimator", [MinimumVolumeCone(3, random_state=0), BatchNICA(3, random_state=0)])
+def test_blocks_that_change_between_passes_are_named(estimator):
+    calls = []
+
+    def other(i):
+        calls.append(i)
+        return block(len(calls))
+
+    with (
+        dask.config.set(scheduler="synchronous"),
+        pytest.raises(ValueError, match=r"have changed between two passes.*X\.persist\(\)"),
+    ):
+        estimator.fit(array(other))
+    assert not hasattr(estimator, "components_")
+
+
+def test_separate_of_a_dask_array_is_that_of_the_array_in_memory():
+    X = in_memory()
+    with dask.config.set(scheduler="synchronous"):
+        there = bionica.separate(da.from_array(X, chunks=(7000, 6)), 3, method="cone", random_state=0)
+    here = bionica.separate(X, 3, method="cone", random_state=0)
+    np.testing.assert_allclose(there.components_, here.components_, atol=1e-12)
+    np.testing.assert_allclose(there.diagnosis_.uncertainty_.angle, here.diagnosis_.uncertainty_.angle, atol=1e-6)
+    assert there.diagnosis_.ok == here.diagnosis_.ok
