@@ -1,0 +1,221 @@
+"""What the cone believes about noise: counts, channels, distances outside, gains of closed data, memory; each by its definition."""
+
+import numpy as np
+import pytest
+
+from bionica import MinimumVolumeCone
+from bionica.cone import stream
+from bionica.cone.fit import Settings, distance_outside, largest_distance
+from bionica.cone.noise import Leakage, channel_noise, coordinates, find_channels, next_wall
+from bionica.cone.objective import Wall
+from bionica.datasets import copula_uniform, mix
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+def spectra(d, k):
+    x = np.linspace(0, 1, k)
+    return np.array([np.exp(-0.5 * ((x - c) / 0.15) ** 2) + 0.05 for c in np.linspace(0.2, 0.8, d)])
+
+
+def closed(n, d=3, k=12, noise=0.0, seed=0):
+    """Sources that sum to one, and their mixtures."""
+    rng = np.random.default_rng(seed)
+    S = rng.dirichlet(np.full(d, 0.5), n)
+    return S, S @ spectra(d, k) + noise * rng.standard_normal((n, k))
+
+
+# --- counts
+
+
+def test_weights_make_the_noise_of_counts_the_same_in_every_sample():
+    """z = w x / scale; totals differ by a factor of 50, and `noise` is the standard deviation of each channel."""
+    rng = np.random.default_rng(0)
+    S, X = closed(4000)
+    expected = np.geomspace(100, 5000, len(S))[rng.permutation(len(S)), None] * X
+    counts = rng.poisson(expected).astype(float)
+    channels = find_channels(counts, 3, "poisson")
+    assert channels.counts
+    Z = channels.rows(counts)
+    weight = Z[:, 0] / np.maximum(counts[:, 0], 1e-9) * channels.scale
+    error = (Z - weight[:, None] * expected / channels.scale) ** 2
+    np.testing.assert_allclose(np.sqrt(error.mean(axis=0)), channels.noise, rtol=0.05)
+    few = expected.sum(axis=1) < np.median(expected.sum(axis=1))
+    assert error[few].sum() == pytest.approx(error[~few].sum(), rel=0.05)
+    np.testing.assert_allclose(channels.rows(counts, weighted=False), counts / channels.scale)
+
+
+# --- channels and coordinates
+
+
+@pytest.mark.parametrize(("shared", "independent"), [(0.0, True), (0.1, False)])
+def test_the_noise_of_channels_is_fitted_only_if_it_is_independent(shared, independent):
+    """Eq. (3); otherwise it is what is left out of each channel, over the share of it that is left out."""
+    rng, n, k = np.random.default_rng(1), 20_000, 9
+    D = np.geomspace(0.02, 0.1, k)
+    S = rng.exponential(size=(n, 3))
+    X = S @ rng.standard_normal((3, k)) + D * rng.standard_normal((n, k))
+    X += shared * rng.standard_normal((n, 1)) * rng.standard_normal(k)
+    second = X.T @ X / n
+    values, directions = np.linalg.eigh(second)
+    rest = directions[:, : k - 3]
+    left_out = (rest**2 @ values[: k - 3]) / np.sum(rest**2, axis=1)
+    found = channel_noise(second, 3, n)
+    np.testing.assert_allclose(found, D**2 if independent else left_out, rtol=0.25 if independent else 1e-9)
+    assert np.allclose(found, left_out) != independent
+
+
+def test_coordinates_are_those_of_white_noise_and_known_spectra_are_kept():
+    rng, n, k = np.random.default_rng(2), 20_000, 10
+    D = np.geomspace(0.05, 0.5, k)
+    A = rng.random((k, 3))
+    E = D * rng.standard_normal((n, k))
+    X = rng.exponential(size=(n, 3)) @ A.T + E
+    channels = find_channels(X, 3, "estimate")
+    Z = channels.rows(X)
+    at = coordinates(Z.T @ Z / n, 3, n, channels, A[:, :1])
+    np.testing.assert_allclose(at.matrix @ at.inverse, np.eye(3), atol=1e-9)
+    np.testing.assert_allclose(np.cov(at.matrix @ (E / channels.scale).T), at.variance * np.eye(3), atol=0.1)
+    np.testing.assert_allclose(at.inverse @ (at.matrix @ A[:, 0]), A[:, 0], atol=1e-9)
+    assert at.known and at.variance == pytest.approx(1, abs=0.1)
+
+
+def test_an_error_of_the_model_counts_as_noise_of_every_coordinate():
+    """theta_{d+1} is the noise variance where it exceeds what is expected of white noise."""
+    rng, n, k = np.random.default_rng(2), 5000, 30
+    X = rng.exponential(size=(n, 3)) @ rng.random((3, k)) + 0.01 * rng.standard_normal((n, k))
+    X += 0.02 * rng.standard_normal((n, 1)) * rng.standard_normal(k)  # a baseline that varies
+    channels = find_channels(X, 3, "estimate")
+    Z = channels.rows(X)
+    at = coordinates(Z.T @ Z / n, 3, n, channels, np.empty((k, 0)))
+    white = (Z - Z @ at.matrix.T @ at.inverse.T) / at.channel_noise
+    assert at.variance == pytest.approx(
+        np.linalg.eigvalsh(white.T @ white / n)[-1] / (1 + np.sqrt(27 / n)) ** 2, rel=0.02
+    )
+    assert at.variance > 3
+
+
+# --- outliers
+
+
+def test_the_distance_outside_is_that_off_the_subspace_and_beyond_a_facet():
+    rng = np.random.default_rng(0)
+    _, X = closed(3000, noise=0.01)
+    state = stream.begin(X, 3, "estimate", Settings(0.0, np.inf, None, np.empty((12, 0))), 0)
+    fit, at = state.fit, state.fit.coordinates
+    inside = fit.mixing.sum(axis=1)  # all outputs are 1
+    V = fit.cone.V
+    facet = V[1] / np.linalg.norm(V[1])
+    u = at.matrix @ inside
+    beyond = u - (u @ facet + 5.0) * facet  # 5 standard deviations beyond facet 1
+    off = at.channel_noise * rng.standard_normal(12)
+    off -= at.inverse @ (at.matrix @ off)
+    length = np.linalg.norm(off / at.channel_noise)
+    Z = np.stack([inside, at.inverse @ beyond, inside + 3 * off / length, at.inverse @ beyond + 12 * off / length])
+    assert (V @ beyond)[[0, 2]].min() > 0
+    np.testing.assert_allclose(distance_outside(Z, fit), [0, 5, 3, 13], atol=1e-9)
+
+
+def test_declared_outliers_are_their_share_and_three_standard_errors_of_their_number():
+    distance = np.arange(10_000.0)
+    assert largest_distance(distance, 0.04) == pytest.approx((1 - 0.04 - 3 * 0.002) * 9999)
+    assert largest_distance(distance[:10], 0.4) == pytest.approx(0.3 * 9)  # most samples are no outliers
+
+
+# --- walls
+
+
+def test_the_hardness_balances_the_leakage():
+    """Eq. (4): c_i <[-z_i]_+ y_j> / s_i = 1; the noise that tails show is pooled by the number of samples that show it."""
+    size, force = np.array([1.0, 2.0, 4.0]), np.array([0.01, 0.02, 0.1])
+    wall = Wall(np.full(3, 3.0), np.full(3, 0.04), np.zeros(3), np.full(3, 1e5))
+    leaks = Leakage(force, np.array([1.0, 2.0, 4.0]), np.full(3, 500.0), np.full(3, 100.0))
+    known, change = next_wall(wall, leaks, size, known=True)
+    np.testing.assert_allclose(known.c * force, 0.2 * size)
+    np.testing.assert_allclose(known.variance, 0.04)
+    assert change == pytest.approx(np.abs(np.log(known.c / 3)).max())
+    one, _ = next_wall(wall, leaks, size, 10.0, known=True, one=True)
+    np.testing.assert_allclose(one.c, 10 * np.exp(np.log(known.c).mean()))
+    shown, _ = next_wall(wall, leaks, size, known=False, prior=0.01)
+    # 100 samples of each output below zero, and a prior that counts for 100
+    np.testing.assert_allclose(shown.variance, np.sqrt(0.04 * leaks.discrepancy * 0.01))
+    pooled, _ = next_wall(wall, leaks, size, known=False)
+    np.testing.assert_allclose(pooled.variance, np.sqrt(0.04 * leaks.discrepancy * 0.08))
+
+
+@pytest.mark.parametrize(("n_near", "noisy"), [(29.0, False), (30.0, True)])
+def test_noise_that_too_few_samples_show_is_none(n_near, noisy):
+    wall = Wall(np.full(2, np.nan), np.full(2, 0.04), np.zeros(2), np.full(2, 1e5))
+    leaks = Leakage(np.full(2, 0.01), np.ones(2), np.full(2, n_near), np.full(2, 10.0))
+    found, _ = next_wall(wall, leaks, np.full(2, 2.0), known=False)
+    assert found.variance.any() == noisy
+    np.testing.assert_allclose(found.e, 0 if noisy else 0.4)
+
+
+def test_facets_that_noise_hides_are_those_of_nonnegative_ica():
+    """Signed mixtures with noise above the mean of the outputs: these are uncorrelated, as the rotation makes them."""
+    for noise, hidden in ((1.2, True), (0.3, False)):
+        rng = np.random.default_rng(0)
+        S = 10 * rng.exponential(size=(4000, 3)) * (rng.random((4000, 3)) < 0.1)
+        X = S @ np.linalg.qr(rng.standard_normal((8, 3)))[0].T + noise * rng.standard_normal((4000, 8))
+        cone = MinimumVolumeCone(3, normalize="mean", nonnegative_mixing=False, random_state=0).fit(X)
+        assert (cone.noise_.max() > 1) == hidden
+        assert np.allclose(np.corrcoef(cone.components_ @ X.T), np.eye(3), atol=1e-9) == hidden
+
+
+# --- gains
+
+
+def test_the_noise_does_not_change_the_gains_of_closed_data():
+    """g minimises <(g' s - 1)^2> over the sources, not over outputs with noise of covariance v V V'."""
+    _, X = closed(3000)
+    state = stream.begin(X, 3, "estimate", Settings(0.0, np.inf, None, np.empty((12, 0))), 0)
+    W, _, gains, _ = stream.readout(state, "sum")
+    np.testing.assert_allclose((X @ W.T).sum(axis=1), 1, atol=1e-6)
+    inverse, wall, v = state.fit.coordinates.inverse, state.fit.cone.wall, 0.01
+    raw = state.raw._replace(scatter=state.raw.scatter + state.raw.n * v * inverse @ inverse.T)
+    cone = state.fit.cone._replace(wall=wall._replace(variance=np.full(3, v)))
+    noisy = state._replace(raw=raw, fit=state.fit._replace(cone=cone))
+    np.testing.assert_allclose(stream.readout(noisy, "sum")[2], gains, rtol=1e-9)
+
+
+# --- streams
+
+
+def test_one_sample_that_is_far_too_large_changes_nothing_in_any_block():
+    S = copula_uniform(4000, 3, 0.3, rng=0)
+    X = mix(S, n_mixtures=5, snr_db=40, rng=0)[0]
+    spoiled = X.copy()
+    spoiled[3017] *= 1e6
+    clean, cone = (MinimumVolumeCone(3, random_state=0).partial_fit(rows) for rows in (X, spoiled))
+    np.testing.assert_allclose(
+        cone.components_, clean.components_, rtol=0.1, atol=0.01 * np.abs(clean.components_).max()
+    )
+
+
+@pytest.mark.parametrize(("asked", "after"), [("auto", False), (True, True)])
+def test_the_wall_on_spectra_falls_with_the_first_block_that_is_negative(asked, after):
+    _, X = closed(4000, noise=0.005)
+    cone = MinimumVolumeCone(3, nonnegative_mixing=asked, random_state=0).partial_fit(X[:2000])
+    assert cone.nonnegative_mixing_
+    assert cone.partial_fit(X[2000:3000]).nonnegative_mixing_
+    assert cone.partial_fit(X[3000:] - 0.3 * X[3000:].mean()).nonnegative_mixing_ == after
+
+
+def test_a_horizon_weighs_samples_by_their_age_and_forgets_those_older_than_two(monkeypatch):
+    horizon, n = 2000, 9000
+    _, X = closed(n, noise=0.01)
+    X = X * np.linspace(1, 2, n)[:, None]
+    state = MinimumVolumeCone(3, horizon=horizon, random_state=0).partial_fit(X)._learner.learner.state
+    np.testing.assert_array_equal(state.samples.number, np.arange(n - 2 * horizon, n))
+    weight = np.exp(
+        -(n - 1000 * np.maximum(np.arange(n) // 1000 + 1, 2)) / horizon
+    )  # blocks of 1000 after the first 2000
+    np.testing.assert_allclose(state.channels.scale * state.raw.mean, weight @ X / weight.sum(), rtol=1e-9)
+    weights = []
+    solve = stream.fit_data
+    monkeypatch.setattr(
+        stream, "fit_data", lambda data, *args, **kw: weights.append(data.weights) or solve(data, *args, **kw)
+    )
+    stream.solve(state, Settings(0.0, horizon, None, np.empty((12, 0))))
+    np.testing.assert_allclose(weights[0] / weights[0][-1], np.exp(-(n - 1 - state.samples.number) / horizon))
