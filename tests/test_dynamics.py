@@ -231,7 +231,8 @@ def test_the_whitening_layer_keeps_its_inverse(dtype):
     _, X = mixtures(999, d, dtype=dtype)
     network, errors = bionica.TwoLayerNSM(d, whitening_eta0=0.01, whitening_decay=0.0, random_state=0), []
     for x in X:
-        state = network.learn_one(x)._learner.state
+        network.learn_one(x)
+        state = network._learner.state
         W_hg = state.W_hg.astype(float)
         M = W_hg.T @ W_hg
         errors.append(np.abs(state.H_hg @ M - np.eye(d)).max() / (eps * np.linalg.cond(M)))

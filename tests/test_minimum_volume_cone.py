@@ -601,7 +601,8 @@ def test_before_the_start_outputs_are_zero():
     stream = MinimumVolumeCone(3, random_state=0)
     with pytest.raises(NotFittedError, match="no sample"):
         stream.transform(X)
-    stream.learn_one(X[0]).partial_fit(X[1:1500])
+    stream.learn_one(X[0])
+    stream.partial_fit(X[1:1500])
     assert stream.n_samples_until_start_ == 500
     assert not stream.transform(X).any()
     assert not hasattr(stream, "components_")

@@ -608,17 +608,23 @@ class OnlineEstimator(Separator, Estimator):
                 )
         return wrap_output(samples.like(X, Y, "source", self.get_feature_names_out), X, self)
 
-    def learn_one(self, x: Sample) -> Self:
-        """Learn from a single mixture, with the bits of `partial_fit`. No other thread may use the estimator meanwhile.
+    def learn_one(self, x: Sample) -> Array:
+        """Learn from a single mixture, and return its output as it arrived, with the bits of `partial_fit_transform`.
+
+        No other thread may use the estimator meanwhile.
 
         Parameters
         ----------
         x : array-like of shape (n_features,), or dict of feature names to numbers
             The next mixture. The keys of the first dict become `feature_names_in_`; later dicts have the same keys, in any order.
+
+        Returns
+        -------
+        ndarray of shape (n_components,)
+            The paper's y_t, computed with what was learned before; zero until the model has started (`n_samples_until_start_`).
         """
         with unchanged_on_error(self):
-            self._learn(x, enter=samples.one)
-        return self
+            return np.asarray(self._learn(x, keep=True, enter=samples.one)[0][0])
 
     def transform_one(self, x: Sample) -> Array:
         """Return the outputs for a single mixture, with the bits of `transform`.

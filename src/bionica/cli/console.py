@@ -84,6 +84,14 @@ def explain(error: Exception) -> tuple[str, int]:
 class OneLineGroup(TyperGroup):
     """The commands. What they do not handle themselves ends in one line."""
 
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command. Flags have no type in its help."""
+        command = super().get_command(ctx, cmd_name)
+        for parameter in command.params if command else ():
+            if getattr(parameter, "is_flag", False):
+                parameter.metavar = " "
+        return command
+
     def invoke(self, ctx: Any) -> Any:
         """Run a command."""
         for descriptor in range(3):  # the next file would get a closed one, and with it the messages of every library
