@@ -390,6 +390,27 @@ def test_known_spectra_are_kept_and_come_first(tmp_path):
             fitted(X, 3, known_mixing=known)
 
 
+def test_a_known_spectrum_gives_amounts_in_its_units():
+    """The same sample has the same amount in fits to different samples."""
+    rng = np.random.default_rng(0)
+    C, A = rng.dirichlet([0.5] * 3, 600), rng.random((3, 20))
+    X = C @ A + 0.002 * rng.standard_normal((600, 20))
+    for rows in (slice(None), C[:, 1] < 0.5):
+        cone = fitted(X[rows], 3, known_mixing=7 * A[1:2].T)
+        np.testing.assert_allclose(cone.spectra_[0], 7 * A[1], rtol=1e-6)
+        np.testing.assert_allclose(cone.transform(X)[:, 0], C[:, 1] / 7, atol=0.03 / 7)
+    total = fitted(X, 3, known_mixing=7 * A[1:2].T, normalize="sum").transform(X).sum(axis=1)
+    assert np.abs(total - 1).mean() < 0.1
+
+
+@pytest.mark.parametrize("j", [0, 1, 2])
+def test_a_true_known_spectrum_does_not_spoil_a_curve(j):
+    """The cone between the smallest and the largest one is taken with a known edge too."""
+    C, A, X = reaction(0.1, 0.05, 0.003, seed=7)
+    unknown = worst_correlation(C, fitted(X, 3).transform(X))
+    assert worst_correlation(C, fitted(X, 3, known_mixing=A[j : j + 1].T).transform(X)) > unknown - 0.005
+
+
 @pytest.mark.parametrize("drawn_along", [False, True])
 def test_a_known_solvent_helps_where_solutes_come_with_it(drawn_along):
     """Solutes that are never absent where the solvent is present are not identified without its spectrum."""

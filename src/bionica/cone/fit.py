@@ -86,7 +86,11 @@ def rotation(data: Data, variance: float, rng: np.random.RandomState) -> Array |
     if w[0] <= max(1e-10 * w[-1], 2 * variance):
         return None
     F = (E / np.sqrt(w)).T
-    V = rotate(data.U @ F.T, rng=rng).R @ F
+    return hold_known(rotate(data.U @ F.T, rng=rng).R @ F, data)
+
+
+def hold_known(V: Array, data: Data) -> Array:
+    """V with the edges that are nearest to the known spectra replaced by these, which come first."""
     if not data.known.size:
         return np.asarray(V)
     edges = np.linalg.inv(V)
@@ -390,8 +394,9 @@ def fit_data(
             # of the outputs, eq. (6), show all of it. Without a wall on the spectra the cone would shrink.
             tails = settle_walls(data, cone, known=False, prior=at.variance)
             cone = tails if tails.converged and tails.wall.variance.any() else cone
-        if curve and len(data.B) and d > 1 and not data.known.size:
-            cone = between_ends(data, cone)
+        if curve and len(data.B) and d > 1:
+            middle = between_ends(data._replace(known=data.known[:, :0]), cone).V
+            cone = cone._replace(V=data.outputs(hold_known(middle, data))[0])
         if not len(data.B) and cone.noise.max() > 1:
             rotated = rotation(data, at.variance, rng)
             cone = cone if rotated is None else cone._replace(V=hold_mean(rotated, data))

@@ -67,7 +67,8 @@ class MinimumVolumeCone(OnlineEstimator):
     nonnegative_mixing : bool or "auto", default="auto"
         Whether the mixing matrix has no negative entries. "auto": if X has none but for what noise explains.
     known_mixing : array-like of shape (n_features, n_known), default=None
-        Columns of the mixing matrix that are known up to their scale: the spectrum of a solvent, a background, a standard. (The
+        Columns of the mixing matrix that are known: the spectrum of a solvent, a background, a standard. Their outputs are
+        amounts in the units of these spectra, whatever `normalize` says, unless it is "sum". (The
         file that ``--mixing`` writes has a row for each: transpose it.) Their sources come first, and the remaining ones are found.
     outliers : float, default=0.0
         Share of the samples that may lie outside the cone, below 0.5. They are left out of the fit. Single samples far beyond the
@@ -460,7 +461,7 @@ class _ConeLearner:
 
     def _adopt(self, state: State) -> None:
         """Make a state the present one. The scale of the outputs follows its moments."""
-        W, A, gains, volume = readout(state, self.config.normalize)
+        W, A, gains, volume = readout(state, self.config.normalize, self.config.settings.known)
         with np.errstate(over="ignore"):
             W, A = finite(W.astype(self.dtype)), finite(A.astype(self.dtype))
         self.state, self.readout = state, _Readout(W, A, gains * state.fit.cone.noise, volume)

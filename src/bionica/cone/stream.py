@@ -276,11 +276,12 @@ def _ordered(fit: Fit, order: Array) -> Fit:
     return fit._replace(components=fit.components[order], mixing=fit.mixing[:, order], cone=cone)
 
 
-def readout(state: State, normalize: str) -> tuple[Array, Array, Array, float]:
+def readout(state: State, normalize: str, known: Array) -> tuple[Array, Array, Array, float]:
     """W (d, k) and A (k, d) of the last solution, with outputs y of mean 1 multiplied by gains g, the gains (d,), and the volume.
 
     "variance": g_i = var(y_i)^{-1/2}; "mean": g_i = 1 / <y_i>; "sum": g minimises <(g' s - 1)^2> over the sources s = y - noise,
-    so that sum_i g_i s_i = 1 if they are closed. The volume is det(<y y'>)^{-1/2}: that of the simplex whose corners are the edges
+    so that sum_i g_i s_i = 1 if they are closed. Otherwise the spectra of the first outputs are those in `known` (k, p), with their
+    scale. The volume is det(<y y'>)^{-1/2}: that of the simplex whose corners are the edges
     of the cone, in coordinates in which the data have unit second moment.
     """
     fit, channels, cone = state.fit, state.channels, state.fit.cone
@@ -297,5 +298,9 @@ def readout(state: State, normalize: str) -> tuple[Array, Array, Array, float]:
         g = 1 / np.where(mean != 0, np.abs(mean), 1.0)
     else:
         g = 1 / spread
+    A, p = channels.lifted(fit.mixing) * channels.scale, known.shape[1]
+    if normalize != "sum":
+        units = np.sum(A[:, :p] * known, axis=0) / np.sum(known**2, axis=0)
+        g[:p] = np.where(units > 0, units, g[:p])
     volume = float(np.exp(-0.5 * np.linalg.slogdet(W @ state.weighted.second @ W.T)[1]))
-    return channels.lifted(W.T * g).T / channels.scale, channels.lifted(fit.mixing / g) * channels.scale, g, volume
+    return channels.lifted(W.T * g).T / channels.scale, A / g, g, volume
