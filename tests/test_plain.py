@@ -209,6 +209,11 @@ def test_a_mask_and_synaptic_noise(name, monkeypatch):
     compare(varied(getattr(of_the_page, name)), change, 120)
 
 
+def test_a_network_that_starts_from_a_block_has_no_variants():
+    with pytest.raises(ValueError, match="'noisy': a network that starts from a first block has no variants"):
+        bionica.NonnegativePCA(3)._learner_for(3, np.dtype(float)).varied(of_the_page.NOISY)
+
+
 # ---------------------------------------------------------------------------------------------- mistakes
 
 

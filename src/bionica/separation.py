@@ -170,7 +170,9 @@ def separate(
     if method in tried and horizon is None and len(sample) == data.shape[0]:
         estimator, diagnosis = tried[method]
     else:
-        estimator, diagnosis = fitted(method, count.n_sources, data.array if isinstance(data, DaskRows) else data, horizon)
+        estimator, diagnosis = fitted(
+            method, count.n_sources, data.array if isinstance(data, DaskRows) else data, horizon
+        )
     if hasattr(owner, "feature_names_in_"):  # it was fitted to an array
         estimator.feature_names_in_ = owner.feature_names_in_
         diagnosis = replace(diagnosis, mixtures=estimator._names["mixtures"])
@@ -181,7 +183,9 @@ def separate(
             estimator.alternatives_[d], verdict = fitted(method, d, sample, None)
             estimator.alternatives_[d].diagnosis_ = verdict
     verdicts = {type(other).__name__: verdict for other, verdict in tried.values()}
-    estimator.choice_ = Choice(len(estimator.components_), count.candidates, count.angles, type(estimator).__name__, why, verdicts)
+    estimator.choice_ = Choice(
+        len(estimator.components_), count.candidates, count.angles, type(estimator).__name__, why, verdicts
+    )
     return estimator
 
 

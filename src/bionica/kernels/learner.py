@@ -309,6 +309,12 @@ class Buffered:
             raise self.not_started()
         return np.zeros((len(X), self.n_outputs), self.dtype)
 
+    def varied(self, rule: Rule) -> NetworkLearner:
+        """Not here: the first block would be learned by the rule itself."""
+        raise ValueError(
+            f"{rule.name!r}: a network that starts from a first block has no variants (whiten='online' starts so)"
+        )
+
     def not_started(self) -> NotFittedError:
         """The error of a learner that has no weights."""
         return NotFittedError(
