@@ -10,8 +10,8 @@ number with the largest
     jump_q = sqrt(q) min_p log(t_p / t_q),     p the three numbers after q                                                (1)
 
 is taken (few sources agree easily), of those with angle_q below 15 degrees, and of the one that white noise leaves, eq. (2).
-Numbers whose jump is at least a third of the largest are named as candidates. If halves agree on no number, the one with the largest
-jump is taken, and `Count.agreed` is False.
+Numbers whose jump is at least a third of the largest are named as candidates. If halves agree on no number, the one with the
+largest jump is taken, and `Count.agreed` is False.
 
 Directions that white noise explains are not tried: of n samples of k mixtures, without the first q directions, noise of variance v
 has no direction whose energy exceeds (Johnstone 2001), with a = sqrt(n - q) and b = sqrt(k - q),
