@@ -550,3 +550,24 @@ def test_masked_numbers_are_not_learned_from(X):
         with pytest.raises(ValueError, match="NaN"):
             estimator.fit(np.abs(X)).transform(masked)
     assert estimator.transform(np.ma.array(np.abs(X))).shape == (1000, 2)
+
+
+def test_a_workbook_of_sources_holds_numbers_and_no_formula(tmp_path, monkeypatch):
+    path = tmp_path / "y.xlsx"
+    with bionica.io.open_writer(path, 2, float, label_names=["name"]) as writer:
+        writer.write(np.array([[0.1, 2.0]]), [["=1+1"]])
+        writer.write(np.array([[np.nan, 1e-300]]), [["b"]])
+    sheet = openpyxl.load_workbook(path)["sources"]
+    assert [[cell.value for cell in row] for row in sheet.rows] == [
+        ["name", "source_1", "source_2"], ["=1+1", 0.1, 2.0], ["b", None, 1e-300],
+    ]  # fmt: skip
+    assert sheet["A2"].data_type == "s"
+    with bionica.io.open_written(path, 1) as reader:
+        assert reader.label_names == ["name"] and reader.n_features == 2
+    monkeypatch.setattr("bionica.io.write._SHEET", (2, 5))
+    with (
+        pytest.raises(bionica.io.OutputError, match="at most 2 rows"),
+        bionica.io.open_writer(tmp_path / "z.xlsx", 2, float) as writer,
+    ):
+        writer.write(np.ones((2, 2)))
+    assert not (tmp_path / "z.xlsx").exists()

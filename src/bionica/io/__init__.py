@@ -147,6 +147,8 @@ def open_written(path: Path, n_labels: int, decimal: str = ".") -> Reader:
     """Open what `open_writer` has written: by the place of its columns, not by their names."""
     if path.suffix.lower() in TEXT:
         return open_reader(path, axis=0, header=True, decimal=decimal, columns=Columns(n_labels=n_labels))
+    if path.suffix.lower() == ".xlsx":
+        return open_reader(path, axis=0, header=True, columns=Columns(n_labels=n_labels))
     return open_reader(path, columns=Columns(n_labels=n_labels) if path.suffix.lower() == ".parquet" else None)
 
 

@@ -3,6 +3,7 @@
 import csv
 import errno
 import io
+import itertools
 import os
 import re
 import shutil
@@ -23,7 +24,8 @@ from .text import TEXT
 
 _ARRAYS = (".npy", ".npz", ".h5", ".hdf5", ".zarr")
 #: Suffixes of the files that can be written for any mixtures; images for images too.
-WRITTEN = (*TEXT, ".parquet", *_ARRAYS)
+WRITTEN = (*TEXT, ".xlsx", ".parquet", *_ARRAYS)
+_SHEET = (1_048_576, 16_384)  # rows and columns that Excel opens
 _DECIMAL_POINT = re.compile(r"[-+]?\d*\.\d+([eE][-+]?\d+)?")
 
 
@@ -135,6 +137,31 @@ def open_writer(
         if suffix in TEXT:
             with parts[0].open("wb") as file:
                 yield TextWriter(file, [*label_names, *columns], decimal, "" if suffix == ".csv" else "\t")
+        elif suffix == ".xlsx":
+            openpyxl = import_optional("openpyxl", "writing .xlsx")
+            book = openpyxl.Workbook(write_only=True)
+            sheet, n_rows = book.create_sheet(array), itertools.count(1)
+
+            def text(value: Any) -> Any:
+                """A cell of text: a label that begins with = is no formula."""
+                cell = openpyxl.cell.WriteOnlyCell(sheet, None if value is None else str(value))
+                cell.data_type = "s"
+                return cell
+
+            def write_rows(block: Array, labels: Sequence[Iterable[Any]] = ()) -> None:
+                for *names, numbers in zip(*labels, block.tolist(), strict=True):
+                    if next(n_rows) > _SHEET[0] or len(names) + len(numbers) > _SHEET[1]:
+                        raise OutputError(
+                            f"{path}: a sheet has at most {_SHEET[0]:,} rows and {_SHEET[1]:,} columns: write a .csv"
+                        )
+                    sheet.append([*map(text, names), *(None if x != x else x for x in numbers)])
+
+            write_rows(np.empty((1, 0)), [[name] for name in (*label_names, *columns)])
+            try:
+                yield SimpleNamespace(write=write_rows)
+            finally:
+                sheet.close()
+            book.save(parts[0])
         elif suffix == ".parquet":
             arrow, parquet = (import_optional(name, "writing Parquet") for name in ("pyarrow", "pyarrow.parquet"))
             types = [*(label_types or [arrow.string()] * len(label_names))]
