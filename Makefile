@@ -5,7 +5,7 @@ INSTALLED := .venv/.installed
 # Threads of BLAS gain nothing at these sizes and fight with pytest's two workers.
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test test-all test-interpreted test-oldest check attack docs release-check bench clean
+.PHONY: demo test test-all test-interpreted test-oldest check attack mutants docs release-check bench clean
 
 demo: $(INSTALLED)
 	$(BIN)/bionica demo --force
@@ -37,6 +37,10 @@ check: $(INSTALLED)
 # Mutated models and files, extreme streams, kills, concurrent writers; at most 20 minutes. WRITE=1 writes benchmarks/results/attack.md.
 attack: $(INSTALLED)
 	$(BIN)/python benchmarks/attack.py $(if $(WRITE),--write)
+
+# How many of N random changes of the mathematics the tests notice; the survivors are listed. Minutes for each mutant that survives.
+mutants: $(INSTALLED)
+	$(BIN)/python benchmarks/mutants.py --n $(or $(N),30) --seed $(or $(SEED),0)
 
 # The site: docs/_build/html/index.html. Needs no network once the packages are installed. Then the code of docs/clients.md is run
 # with the packages that could be installed, and every page is opened in a browser.

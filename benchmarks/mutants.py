@@ -1,0 +1,162 @@
+"""How many errors in the mathematics the tests notice: mutants drawn at random, one change in each, tested one after the other.
+
+    python benchmarks/mutants.py --n 30 --seed 0          or make mutants
+
+A mutant multiplies a number by 1.5 or 0.5, changes a sign or an operator, a comparison or its boundary, `and` or `or`, `min` or
+`max`, removes a `not`, or returns None. The tests and doctests of the changed module (`TESTS`) run on a copy of the source until
+one fails, and that one must pass without the change. Numbers below 1e-100, which guard against a division by zero, messages,
+decorators, annotations and drawings are not changed. mutmut and cosmic-ray change numbers by 1 only, and know no tests of a module.
+"""
+
+import argparse
+import ast
+import copy
+import itertools
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).parents[1]
+#: Module or folder -> its tests, the fastest first. The longest name that fits counts.
+TESTS = {
+    "cone": ("cone_noise", "cone_of_many_rows", "minimum_volume_cone"),
+    "cone/count": ("source_count",),
+    "trust": ("findings", "diagnosis"),
+    "trust/count": ("source_count",),
+    "trust/halves": ("halves", "findings", "diagnosis"),
+    "trust/outliers": ("outliers",),
+    "samples": ("samples", "one_sample", "missing", "cubes", "dask", "compat"),
+    "metrics": ("metrics",),
+    "datasets": ("datasets",),
+    "paper": ("paper", "reproduce"),
+    "paper/figures": (),  # is looked at
+    "offline": ("objectives", "whitening", "batch_nica", "missing", "offline"),
+}
+SWAPPED = {"min": "max", "minimum": "maximum", "fmin": "fmax", "argmin": "argmax"}
+SWAPPED |= {b: a for a, b in SWAPPED.items()}
+OPERATORS = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.And: ast.Or, ast.Or: ast.And}
+COMPARISONS = {
+    ast.Lt: (ast.LtE, ast.GtE), ast.LtE: (ast.Lt, ast.Gt), ast.Gt: (ast.GtE, ast.LtE), ast.GtE: (ast.Gt, ast.Lt),
+    ast.Eq: (ast.NotEq,), ast.NotEq: (ast.Eq,), ast.Is: (ast.IsNot,), ast.IsNot: (ast.Is,),
+    ast.In: (ast.NotIn,), ast.NotIn: (ast.In,),
+}  # fmt: skip
+UNCHANGED = {"annotation", "returns", "decorator_list"}
+
+
+class Mutant(NamedTuple):
+    """A change of the bytes start to end of a file."""
+
+    path: Path
+    line: int
+    start: int
+    end: int
+    before: str
+    after: str
+
+
+def changed(node: Any) -> Iterator[ast.AST]:
+    """What may stand in place of a node."""
+
+    def other(**fields: Any) -> ast.AST:
+        new = copy.copy(node)
+        vars(new).update(fields)
+        return new
+
+    match node:
+        case ast.Constant(value=int() | float() as value) if not isinstance(value, bool) and not 0 < value < 1e-100:
+            exact = 1.5 * value, 0.5 * value
+            numbers = exact if isinstance(value, float) else ((3 * value + 1) // 2, value // 2)
+            yield from (other(value=number) for number in (numbers if value else [1]))
+        case ast.UnaryOp(op=ast.USub() | ast.Not()):
+            yield node.operand
+        case ast.BinOp() | ast.BoolOp() if type(node.op) in OPERATORS:
+            yield other(op=OPERATORS[type(node.op)]())
+        case ast.Compare(ops=[op]):
+            yield from (other(ops=[new()]) for new in COMPARISONS[type(op)])
+        case ast.Name(id=name) if name in SWAPPED:
+            yield other(id=SWAPPED[name])
+        case ast.Attribute(attr=name) if name in SWAPPED:
+            yield other(attr=SWAPPED[name])
+        case ast.Return(value=ast.AST()):
+            yield other(value=ast.Constant(None))
+
+
+def mutants(path: Path) -> Iterator[Mutant]:
+    """All mutants of a file."""
+    source = path.read_bytes()
+    starts = [0, *itertools.accumulate(map(len, source.splitlines(keepends=True)))]
+    waiting: list[Any] = [ast.parse(source)]
+    while waiting:
+        node = waiting.pop()
+        for new in changed(node):
+            start, end = starts[node.lineno - 1] + node.col_offset, starts[node.end_lineno - 1] + node.end_col_offset
+            after = (
+                ast.unparse(new) if isinstance(new, ast.Return | ast.Name | ast.Attribute) else f"({ast.unparse(new)})"
+            )
+            yield Mutant(path, node.lineno, start, end, source[start:end].decode(), after)
+        for name, value in ast.iter_fields(node):
+            children = value if isinstance(value, list) else [value]
+            children = [c for c in children if isinstance(c, ast.AST) and not isinstance(c, ast.Raise | ast.JoinedStr)]
+            waiting += children if name not in UNCHANGED else []
+
+
+def tests_of(path: Path, package: Path) -> tuple[str, ...]:
+    """The arguments of pytest for a file of the package; none if it is not to be changed."""
+    name = path.relative_to(package).with_suffix("").as_posix()
+    best = max((key for key in TESTS if f"{name}/".startswith(f"{key}/")), key=len, default="")
+    return (str(path), *(f"tests/test_{test}.py" for test in TESTS[best])) if TESTS.get(best) else ()
+
+
+def run(arguments: tuple[str, ...], folder: Path, limit: float) -> tuple[bool, str]:
+    """Whether the tests pass, and the first that failed."""
+    own = {"PYTHONPATH": str(folder), "NUMBA_CACHE_DIR": str(folder / "numba"), "OPENBLAS_NUM_THREADS": "1"}
+    own |= {"HYPOTHESIS_STORAGE_DIRECTORY": str(folder / "hypothesis"), "PYTHONDONTWRITEBYTECODE": "1"}
+    options = ["-xqq", "-c", "pyproject.toml", "--rootdir", ".", "-p", "no:cacheprovider", "--tb=no", "-m", "not slow"]
+    command = [sys.executable, "-m", "pytest", *options, *arguments]
+    try:
+        done = subprocess.run(command, cwd=ROOT, env=os.environ | own, capture_output=True, text=True, timeout=limit)
+    except subprocess.TimeoutExpired:
+        return False, f"no end after {limit:.0f} s"
+    failed = [line.split()[1] for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    return done.returncode == 0, failed[0] if failed else done.stderr[-300:]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--n", type=int, default=30, help="mutants (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--limit", type=float, default=600, help="seconds for a mutant (default: %(default)s)")
+    parser.add_argument("--only", default="", help="files whose name begins so, such as cone/ or trust/count")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder, package = Path(name), Path(name) / "bionica"
+        shutil.copytree(ROOT / "src" / "bionica", package, ignore=shutil.ignore_patterns("__pycache__"))
+        files = [path for path in sorted(package.rglob("*.py")) if tests_of(path, package)]
+        every = [m for f in files if f.relative_to(package).as_posix().startswith(args.only) for m in mutants(f)]
+        drawn = random.Random(args.seed).sample(every, min(args.n, len(every)))
+        print(f"{len(drawn)} of {len(every)} mutants", flush=True)
+        survivors = []
+        for m in drawn:
+            source, start = m.path.read_bytes(), time.perf_counter()
+            m.path.write_bytes(source[: m.start] + m.after.encode() + source[m.end :])
+            passed, failed = run(tests_of(m.path, package), folder, args.limit)
+            m.path.write_bytes(source)
+            failed = f"{m.path}{failed}" if failed.startswith("::") else failed  # a doctest
+            if "::" in failed and not run((failed,), folder, args.limit)[0]:
+                sys.exit(f"{failed} fails without a change too")
+            change = f"{m.path.relative_to(package)}:{m.line}  {' '.join(m.before.split())}  ->  {m.after}"
+            survivors += [change] * passed
+            result = "SURVIVED" if passed else "noticed "
+            print(f"{result}  {change}  ({time.perf_counter() - start:.0f} s) {failed}", flush=True)
+    print(f"\n{len(drawn) - len(survivors)} of {len(drawn)} mutants were noticed. Survivors:", *survivors, sep="\n  ")
+
+
+if __name__ == "__main__":
+    main()

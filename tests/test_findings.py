@@ -1,0 +1,308 @@
+"""Each number that findings compare with a limit, on data for which it is known; the limit lies between the two that are tried."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy.linalg import hadamard
+
+from bionica import MinimumVolumeCone
+from bionica.metrics import correlation_floor
+from bionica.offline.whitening import rank_of
+from bionica.separation import _better
+from bionica.trust import count
+from bionica.trust.diagnosis import Diagnosis, diagnose
+from bionica.trust.findings import _structure, _subtracted, exceeds, finding, measure, ranked_findings, uncertain
+from bionica.trust.halves import Uncertainty, follows_curve, is_nonnegative, roughness
+
+N = 4000
+
+
+def sources(d=3, n=N, seed=0):
+    """Nonnegative, uncorrelated, of unit variance, and half of them zero."""
+    rng = np.random.default_rng(seed)
+    S = rng.exponential(size=(n, d)) * (rng.random((n, d)) < 0.5)
+    return S / S.std(axis=0)
+
+
+def found(X, W=None, A=None, **facts):
+    W = np.eye(X.shape[1]) if W is None else W
+    measured = measure(X, W, np.linalg.pinv(W) if A is None else A, len(X), **{"noise": np.zeros(len(W)), **facts})
+    return {one.name: one for one in measured.findings}
+
+
+def scaled(value):
+    """The second output has this variance, in units of 1."""
+    return found(sources() * [1, np.sqrt(value), 1])
+
+
+def noisy(value):
+    """This share of the variance of the second output is noise."""
+    return found(sources(), noise=np.array([0, np.sqrt(value), 0]))
+
+
+def unexplained(value):
+    """A direction beyond the sources has this energy, over that of the weakest source."""
+    Q = np.linalg.qr(np.random.default_rng(0).standard_normal((8, 4)))[0]
+    S = sources(4)
+    S *= np.sqrt([1, 1, 1, value]) / np.sqrt(np.mean(S**2, axis=0))
+    return found(S @ Q.T, Q[:, :3].T)
+
+
+def subtracted(value):
+    """t s_3 is subtracted from the first output, with t^2 this share of the variance."""
+    S = sources() * [0.0, 1, 1] + np.random.default_rng(1).random((N, 1)) * (np.arange(N) % 4 == 0)[:, None] * [6, 0, 0]
+    t = np.sqrt(value * S[:, 0].var() / (1 - value))
+    return found(np.column_stack([S[:, 0] - t * S[:, 2], S[:, 1:]]), uncorrelated=False)
+
+
+def centred(value):
+    """The lower quartile of the first output lies so many standard deviations below zero."""
+    S = sources()
+    return found(np.column_stack([S[:, 0] - value, S[:, 1:]]))
+
+
+def negative_spectrum(value):
+    """This share of the energy of the first spectrum is negative."""
+    A = np.zeros((5, 3))
+    A[:3] = np.eye(3)
+    A[3, 0] = -np.sqrt(value / (1 - value))
+    S = sources()
+    X = np.column_stack([S, np.zeros((N, 2))])
+    return found(X, np.eye(3, 5), A, noise=np.full(3, 1e-3))
+
+
+def alike(value):
+    """The correlation of two outputs."""
+    S = sources(4)
+    S[:, 1] = S[:, 0] + np.sqrt(1 / value**2 - 1) * S[:, 3]
+    return found(S[:, :3], uncorrelated=False)
+
+
+def saturated(value):
+    """This share of the samples of the first mixture has its largest value."""
+    X = sources()
+    X[:, 0] = np.minimum(X[:, 0], np.quantile(X[:, 0], 1 - value))
+    return found(X, uncorrelated=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "below", "above", "which"),
+    [
+        ("scale", scaled, 3.0, 5.0, [1]),
+        ("scale", lambda value: scaled(1 / value), 3.0, 5.0, [1]),
+        ("uncertain", noisy, 0.03, 0.05, [1]),
+        ("directions", unexplained, 0.03, 0.05, []),
+        ("negative", subtracted, 0.011, 0.02, [0]),
+        ("centred", centred, 0.4, 0.6, [0]),
+        ("spectra", negative_spectrum, 0.08, 0.13, [0]),
+        ("duplicate", alike, 0.85, 0.95, [0, 1]),
+        ("ceiling", saturated, 0.04, 0.06, [0]),
+    ],
+)  # fmt: skip
+def test_a_finding_has_the_number_of_its_definition_and_is_given_above_its_limit(name, data, below, above, which):
+    assert name not in data(below)
+    one = data(above)[name]
+    assert one.values["value"] == pytest.approx(above, rel=0.1)
+    assert sorted(one.sources or one.mixtures) == which
+
+
+def test_neighbouring_rows_that_are_alike_are_spectra():
+    """Roughness of a sinusoid with steps of angle h is 1 - cos h; the limit of the ratio is 20."""
+    t = np.arange(200)
+    for step, transposed in ((0.37, False), (0.25, True)):  # ratios 15 and 32, for columns without order
+        rows = np.column_stack([np.cos(step * t), np.sin(step * t)])
+        assert roughness(rows) == pytest.approx(1 - np.cos(step), rel=0.02)
+        X = rows @ np.random.default_rng(0).standard_normal((2, 300)) + 3
+        assert ("transposed" in found(X, np.linalg.pinv(X)[:, :2].T)) == transposed
+
+
+def test_structure_is_the_largest_ratio_of_successive_singular_values_of_the_residual():
+    U = np.linalg.qr(np.random.default_rng(0).standard_normal((500, 8)))[0]
+    for ratio in (5.0, 7.0):
+        E = U * [ratio**2, ratio**2, ratio, ratio, ratio, 1, 1, 1e-3] @ hadamard(8)  # the last ones are not looked at
+        value = _structure(E, np.mean(E**2, axis=0), E, 2)
+        assert value == pytest.approx(ratio, rel=1e-6)
+        assert bool(exceeds("structure", value, d=2)) == (ratio > 6)
+    assert _structure(1e-7 * E, 1e-14 * np.mean(E**2, axis=0), E, 2) == 0  # rounding
+
+
+@pytest.mark.parametrize(("density", "t"), [(False, 0.3), (True, 0.2)])
+def test_what_is_subtracted_is_the_slope_below_zero(density, t):
+    """u_1 = s_1 - t s_2 with a sparse s_1 (R^2 = 1), or one with a density at zero (about t / 2 times 2)."""
+    rng = np.random.default_rng(0)
+    S = rng.exponential(size=(200_000, 2))
+    S[:, 0] *= 1 if density else rng.random(200_000) < 0.3
+    U = np.column_stack([S[:, 0] - t * S[:, 1], S[:, 1]])
+    share = _subtracted(U, np.zeros(2))
+    assert share[0] == pytest.approx(t**2 * S[:, 1].var() / U[:, 0].var(), rel=0.35 if density else 0.05)
+    assert share[1] == 0
+
+
+def test_slopes_that_chance_explains_are_not_subtracted():
+    """Three standard errors: of 300 pairs of independent outputs with noise, chance exceeds them once or never."""
+    rng = np.random.default_rng(0)
+    shares = [_subtracted(rng.standard_normal((120, 3)), np.zeros(3)) for _ in range(50)]
+    assert np.count_nonzero(shares) <= 3
+    assert _subtracted(sources(n=9), np.zeros(3)).tolist() == [0, 0, 0]
+
+
+def test_noise_or_halves_are_named_as_the_cause_of_an_error():
+    assert uncertain(np.array([0.01, 0.02]), np.array([0.01, 0.01])) == []
+    (noise,) = uncertain(np.array([0.01, 0.03]), np.array([0.01, 0.02]))
+    (halves,) = uncertain(np.array([0.01, 0.02]), np.array([0.01, 0.03]))
+    assert noise.sources == halves.sources == (1,)
+    assert noise.values["value"] == pytest.approx(0.05)
+    assert noise.remedies == ("average",) and halves.remedies == ("more samples",)
+
+
+def test_each_remedy_is_named_once_by_the_gravest_finding_and_none_that_was_tried():
+    three = [finding("duplicate"), finding("negative"), finding("directions", d=3)]
+    ranked = ranked_findings(three, {"cone"})
+    assert [(one.name, one.remedies) for one in ranked] == [
+        ("directions", ("count",)),
+        ("negative", ("mean",)),
+        ("duplicate", ()),
+    ]
+
+
+@pytest.mark.parametrize(("sigma", "nonnegative"), [(0.9, False), (1.1, True)])
+def test_noise_explains_half_its_variance_below_zero(sigma, nonnegative):
+    X = np.random.default_rng(0).standard_normal((20_000, 4))
+    assert is_nonnegative(X, np.full(4, sigma)) == nonnegative
+    assert is_nonnegative(np.abs(X), np.zeros(4))
+    assert not is_nonnegative(X, np.zeros(4))
+
+
+# --- halves
+
+
+@pytest.mark.parametrize(
+    ("n", "periods", "curve"), [(200, 4, True), (200, 5, False), (4000, 4, True), (4000, 5, False)]
+)
+def test_rows_follow_a_curve_if_fewer_than_d_of_them_are_independent(n, periods, curve):
+    """Of a circle with steps of angle h, n (1 - cos h) are: 1.6 for 4 turns in 200 steps, 2.5 for 5. 100 rows a source are used."""
+    angle = 2 * np.pi * periods * np.arange(n) / n
+    assert follows_curve(np.column_stack([3 + np.cos(angle), 3 + np.sin(angle)]), 2) == curve
+
+
+def refits(W, A, contiguous):
+    """Halves that are contiguous have other components; the rows of each call are remembered."""
+    calls = []
+
+    def fit(rows):
+        calls.append(rows)
+        other = len(calls) > 4
+        return (contiguous @ W, A @ np.linalg.inv(contiguous)) if other else (W, A)
+
+    return fit, calls
+
+
+@pytest.mark.parametrize(("change", "named"), [(0.0, False), (0.15, False), (0.45, True)])
+def test_a_mixing_that_changes_is_named_beside_other_findings(change, named):
+    """Random halves agree, the first and the second half do not."""
+    S = np.random.default_rng(0).exponential(size=(N, 3))
+    X = np.column_stack([S, np.minimum(S @ [1, 1, 1], 2.0)])  # the last one is saturated
+    A = np.linalg.lstsq(S, X, rcond=None)[0].T
+    W = np.eye(3, 4)
+    turn = np.eye(3)
+    turn[0, 1] = turn[1, 0] = change
+    fit, calls = refits(W, A, turn)
+    verdict = diagnose(X, W, A, fit, n=N)
+    assert ("changed" in [one.name for one in verdict.findings]) == named
+    first, second = calls[4:]
+    np.testing.assert_array_equal(np.vstack([first, second]), X)
+    for one, other in (calls[:2], calls[2:4]):
+        assert 0.45 < np.mean([row in first[:, 0] for row in one[:, 0]]) < 0.55
+        np.testing.assert_array_equal(np.sort(np.concatenate([one, other])[:, 0]), np.sort(X[:, 0]))
+    assert "changed" not in [one.name for one in diagnose(X, W, A, refits(W, A, turn)[0], n=N, tracking=True).findings]
+
+
+# --- the number of sources, and the method
+
+
+def turned(angles):
+    """`cones` for which the spectra of two halves of q sources differ by an angle."""
+    second = False
+
+    def cones(Z, B, variance):
+        nonlocal second
+        q, second = Z.shape[1], not second
+        scale = np.linalg.norm(Z, axis=0)
+        c, s = np.cos(np.radians(angles[q] * (not second))), np.sin(np.radians(angles[q] * (not second)))
+        R = np.eye(q)
+        R[:2, :2] = [[c, -s], [s, c]]
+        return [R / scale]
+
+    return cones
+
+
+@pytest.mark.parametrize(("angle", "agreed"), [(12.0, True), (18.0, False)])
+def test_halves_agree_below_15_degrees(angle, agreed):
+    X = sources(2) @ np.array([[1.0, 0.3], [0.2, 1.0]])
+    counted = count.count_sources(X, turned({2: angle}), most=12, seed=0)
+    assert counted.n_sources == 2
+    assert counted.agreed == agreed
+    assert counted.angles[2] == pytest.approx(angle, abs=1.0)
+
+
+def test_the_number_of_sources_has_the_largest_jump():
+    """Eq. (1): sqrt(q) times the least log of tan(angle_p) / tan(angle_q) of the three numbers after q."""
+    angles = {2: 2.0, 3: 4.0, 4: 1.0, 5: 10.0, 6: 30.0, 7: 30.0, 8: 60.0}
+    S = sources(8)
+    counted = count.count_sources(S @ np.random.default_rng(0).random((8, 8)), turned(angles), most=12, seed=0)
+    tangent = {q: np.tan(np.radians(angle)) for q, angle in counted.angles.items()} | {9: 4.0, 10: 4.0, 11: 4.0}
+    jump = {q: np.sqrt(q) * np.log(min(tangent[q + i] for i in (1, 2, 3)) / tangent[q]) for q in range(2, 9)}
+    best = max((q for q in jump if counted.angles[q] < 15), key=jump.get)
+    assert counted.n_sources == best == 4
+    assert set(counted.candidates) == {q for q in jump if q != best and jump[q] > jump[best] / 3}
+
+
+def verdict(share, *findings, nonnegative=False):
+    zero = np.zeros(3)
+    moved = Uncertainty(zero, zero, zero, zero, zero, np.array([0.0, share]))
+    return Diagnosis(findings, moved, None, SimpleNamespace(is_nonnegative=nonnegative))
+
+
+def test_batch_nica_is_kept_if_it_is_twice_as_certain():
+    wrong, noise = finding("duplicate"), finding("uncertain", cause="noise")
+    assert _better({"batch": verdict(0.04), "cone": verdict(0.1)})[0] == "batch"
+    assert _better({"batch": verdict(0.06), "cone": verdict(0.1)})[0] == "cone"
+    assert _better({"batch": verdict(0.04), "cone": verdict(0.1, nonnegative=True)})[0] == "cone"
+    assert _better({"batch": verdict(0.9), "cone": verdict(0.1, wrong)})[0] == "batch"
+    assert _better({"batch": verdict(0.01, wrong), "cone": verdict(0.1)})[0] == "cone"
+    assert _better({"batch": verdict(0.01, noise), "cone": verdict(0.1)})[0] == "batch"  # no method removes noise
+    assert _better({"batch": verdict(0.9, wrong)})[0] == "batch"
+
+
+# --- which samples are judged, and what is singular
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_with_a_horizon_the_last_samples_are_judged():
+    rng = np.random.default_rng(0)
+    A, B = rng.standard_normal((2, 3, 6))
+    S = sources(n=12_000)
+    X = np.vstack([S[:4000] @ A, S[4000:] @ B])
+    X += 0.01 * X.std() * rng.standard_normal(X.shape)
+    model = MinimumVolumeCone(3, horizon=800, random_state=0).fit(X)
+    assert model.diagnose(X, refit=False).ok
+    assert not model.diagnose(X[::-1], refit=False).ok
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_direction_counts_if_rounding_cannot_make_it(dtype):
+    """Of k features of equal variance: more than k (4 eps_64 + eps^2) of the largest variance."""
+    U = np.linalg.qr(np.random.default_rng(0).standard_normal((500, 4)))[0]
+    limit = np.sqrt(4 * (4 * np.finfo(np.float64).eps + float(np.finfo(dtype).eps) ** 2))
+    for size, rank in ((1.15 * limit, 4), (0.85 * limit, 3)):
+        assert rank_of((U * [1, 1, 1, size] @ hadamard(4)).astype(dtype), centred=False) == rank
+
+
+def test_sources_that_depend_on_each_other_have_no_floor():
+    S = sources()
+    S[:, 2] = S[:, 0] + S[:, 1]
+    with pytest.raises(ValueError, match="singular covariance"):
+        correlation_floor(S)
+    S[:, 2] += 1e-3 * sources(seed=1)[:, 0]
+    assert np.isfinite(correlation_floor(S))
