@@ -79,6 +79,18 @@ def test_other_wavelengths_are_refused_and_interpolated_on_request(tmp_path, mod
     assert "401 is not 400" in run("apply", model, shifted)[1]
 
 
+def test_what_cannot_be_read_ends_with_a_line_and_status_1_or_2(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert run("separate", ".") == (1, "Error: . is a folder: give files\n")
+    assert run("separate", "x.csv", "--sources", "9" * 5000)[0] == 2
+    x = table(tmp_path / "x.csv", spectra(20)[1], WAVELENGTHS.tolist())
+    assert "is a folder" in run("separate", x, "-o", "")[1]
+    few = CliRunner().invoke(
+        app, ["separate", "-"], input="0.1,0.2,0.5\n0.3,0.1,0.2\n0.5,0.9,0.1\n0.2,0.2,0.9\n0.7,0.1,0.3\n"
+    )
+    assert (few.exit_code, "too few to choose a method" in few.output) == (1, True)
+
+
 def test_mixtures_are_found_by_their_names_in_any_order(tmp_path):
     names = [*"abcd"]
     X = spectra(200, np.array([410, 420, 460, 480]))[1]

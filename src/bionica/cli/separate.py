@@ -100,12 +100,12 @@ def separate(
 
     Three lines say what was done, how large the error of each source is, and which problems were found.
     """  # noqa: D301
-    n_sources = None if sources == AUTO else int(sources) if sources.isdecimal() else 0
+    n_sources = None if sources == AUTO else int(sources) if sources.isdecimal() and len(sources) < 10 else 0
     of_cone = known is not None or signed_mixing or normalize not in (None, "variance")
     from_pipe = inputs == ["-"]
     cls = getattr(bionica, _CLASSES[method]) if method in _CLASSES and (from_pipe or horizon) else None
     contradictions = {
-        f"--sources {sources!r} is neither a number of sources (1 or more) nor auto": n_sources == 0,
+        f"--sources {sources[:40]!r} is neither a number of sources (1 or more) nor auto": n_sources == 0,
         f"--method {method} is unknown: choose from {AUTO}, {', '.join(_CLASSES)}": method not in (AUTO, *_CLASSES),
         "give either - (standard input) or files": "-" in inputs and not from_pipe,
         "--axis 1 needs a file: every line of a pipe is a sample": from_pipe and axis == 1,
@@ -392,8 +392,9 @@ class Separation:
         while sum(len(block) for block, _ in first) < n and (block := next(blocks, None)):
             first.append(block)
         X = np.concatenate([block for block, _ in first])[:n]
-        if len(X) < 2:
-            raise io.InputError("one sample is too few to choose a method by: give --sources and --method")
+        if len(X) < (least := 2 * (X.shape[1] + 1)):  # halves of them, with more samples than mixtures, are compared
+            few = f"{counted(len(X), 'samples')} of {counted(X.shape[1], 'mixtures')} are too few to choose a method by"
+            raise io.InputError(f"{few} ({least} at least): give more, or --sources and --method streaming")
         network = self._fit(X)
         if hasattr(network, "partial_fit"):
             return network

@@ -50,8 +50,9 @@ class TextWriter:
         self._file.flush()
 
     def _cell(self, label: Any) -> str:
-        """Return a label as text, with the decimal point of the numbers if it is one."""
+        """Return a label as text, with the decimal point of the numbers if it is one, and with a ' before what may be a formula."""
         text = "" if label is None else str(label)
+        text = f"'{text}" if text.startswith(("=", "@")) else text
         return text.replace(".", self._decimal) if _DECIMAL_POINT.fullmatch(text) else text
 
 
