@@ -108,3 +108,35 @@ def test_separate_of_a_dask_array_is_that_of_the_array_in_memory():
     np.testing.assert_allclose(there.components_, here.components_, atol=1e-12)
     np.testing.assert_allclose(there.diagnosis_.uncertainty_.angle, here.diagnosis_.uncertainty_.angle, atol=1e-6)
     assert there.diagnosis_.ok == here.diagnosis_.ok
+
+
+@pytest.mark.filterwarnings("ignore:Port .* is already in use:UserWarning")
+def test_the_command_line_fits_and_writes_on_a_cluster(tmp_path):
+    zarr = pytest.importorskip("zarr", reason="zarr is not installed (the extra bionica[io])")
+    from typer.testing import CliRunner
+
+    from bionica.cli import app
+
+    X, name = in_memory(), str(tmp_path / "x.zarr")
+    zarr.create_array(name, data=X, chunks=(7000, 4))
+
+    def run(*options):
+        return CliRunner().invoke(app, ["separate", name, "--sources", "3", "--method", "cone", *map(str, options)])
+
+    kinds = {"n_workers": 1, "threads_per_worker": 1, "processes": False, "dashboard_address": ":0"}
+    with distributed.LocalCluster(**kinds) as cluster:
+        address = cluster.scheduler_address
+        result = run("--scheduler", address, "--mixing", tmp_path / "pure.csv", "--model", tmp_path / "model")
+        assert result.exit_code == 0, result.output
+        again = run("--scheduler", address)
+        assert again.exit_code == 1
+        assert "x-sources.zarr" in again.output
+    model = bionica.load(tmp_path / "model")
+    expected = MinimumVolumeCone(3, random_state=0).fit(X)
+    np.testing.assert_allclose(model.components_, expected.components_, atol=1e-9)
+    Y = zarr.open(str(tmp_path / "x-sources.zarr"), mode="r")[:]
+    np.testing.assert_allclose(Y, expected.transform(X), atol=1e-8)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "pure.csv", "x-sources.zarr", "x.zarr"]
+    wrong = run("--scheduler", address, "-o", tmp_path / "y.csv")
+    assert wrong.exit_code == 2
+    assert "-o FILE.zarr" in wrong.output

@@ -32,7 +32,7 @@ def on_all_rows(X, noise="estimate"):
     """W of the fit that holds all rows at once."""
     settings = Settings(0.0, np.inf, None, np.empty((X.shape[1], 0)))
     seed = int(np.random.RandomState(0).randint(np.iinfo(np.int32).max))
-    return stream.readout(stream.begin(X, 3, noise, settings, seed), "variance")[0]
+    return stream.readout(stream.begin(X, 3, noise, settings, seed), "variance", settings.known)[0]
 
 
 def test_without_noise_the_cone_is_that_of_all_rows():

@@ -27,6 +27,7 @@ import typer
 import bionica
 
 from .. import io
+from ..io.files import complete_files
 from .console import Console, StandardInput, counted, ignore_broken_pipe, one_line
 
 AUTO = "auto"
@@ -87,6 +88,9 @@ def separate(
     horizon: Annotated[int | None, _Stream(min=2, metavar="N", help="Remember about N samples; default: all.")] = None,
     model: Annotated[Path | None, _Stream(metavar="FILE", help="File for the fitted estimator (bionica.load).")] = None,
     resume: Annotated[bool, _Stream("--resume", help="Continue a pipe from --model, and append to -o.")] = False,
+    scheduler: Annotated[
+        str | None, _Model(metavar="ADDRESS", help="Dask cluster that fits .zarr and writes .zarr: tcp://host:8786.")
+    ] = None,
     force: Annotated[bool, _Talk("--force", help="Replace files that exist.")] = False,
     json: OfJson = False,
     quiet: OfQuiet = False,
@@ -112,6 +116,9 @@ def separate(
         "--resume continues a pipe: give - as INPUT, and --model": resume and not (from_pipe and model),
         f"--method {method} does not learn sample by sample: choose another": cls and not hasattr(cls, "partial_fit"),
         f"--method {method} has no --horizon": cls and horizon and "horizon" not in signature(cls).parameters,
+        "--scheduler reads one .zarr, and --horizon, --report and --method of a network are not for it": scheduler
+        and (not inputs[0].endswith(".zarr") or len(inputs) > 1 or horizon or report or method not in _OFFLINE),
+        "--scheduler writes .zarr: give -o FILE.zarr": scheduler and output and not output.endswith(".zarr"),
         "--known, --signed-mixing and --normalize need --method cone": of_cone and method not in (AUTO, "cone"),
     }
     for message, applies in contradictions.items():
@@ -126,6 +133,7 @@ def separate(
             console=console, inputs=inputs, path=path, mixing=mixing, report=report, model=model, known=known,
             n_sources=n_sources, method="cone" if of_cone else method, signed_mixing=signed_mixing,
             normalize=normalize or "variance", seed=seed, horizon=horizon, axis=axis, decimal=decimal, resume=resume,
+            scheduler=scheduler,
         )  # fmt: skip
         run.check_files(force)
         form: dict[str, Any] = {"header": header, "decimal": decimal, "skip_lines": skip_lines, "encoding": encoding}
@@ -179,6 +187,7 @@ class Separation:
     axis: int | None
     decimal: str | None
     resume: bool
+    scheduler: str | None
     reader: Any = None
     stdin: StandardInput | None = None  # if the input is a pipe
     network: Any = None
@@ -223,6 +232,10 @@ class Separation:
             raise io.InputError(f"{size}: if its columns are the samples, pass --axis 1; if not, --axis 0")
         if min(n, k) < 2:
             raise io.InputError(f"{size}: sources are found by comparing several samples and mixtures")
+        if self.scheduler is not None:
+            self._on_cluster(self.scheduler)
+            self._finish(X, sample_labels, n)
+            return
         if len(X) < n:
             self.console.note(f"{len(X):,} evenly spaced samples of {n:,} are fitted (32 MiB)")
         if m := reader.n_missing:
@@ -235,6 +248,28 @@ class Separation:
                 writer.write(self.network.transform(block), labels)
                 advance(len(block))
         self._finish(X, sample_labels, n)
+
+    def _on_cluster(self, scheduler: str) -> None:
+        """Fit all of a Zarr store by the workers of a cluster, which see it under the same name, and write the sources there."""
+        from ..samples import cluster_faults
+
+        distributed = io.import_optional("distributed", "--scheduler", "dask")
+        da = io.import_optional("dask.array", "--scheduler", "dask")
+        assert self.path is not None  # a .zarr is never standard output
+        try:
+            client = distributed.Client(scheduler, timeout=10)
+        except (OSError, ValueError) as error:
+            raise io.InputError(
+                f"--scheduler {scheduler} does not answer, start one with `dask scheduler`: {error}"
+            ) from error
+        with client, complete_files([self.path]) as (part,):
+            X = da.from_zarr(str(Path(self.reader.name).resolve()))
+            X = (X.T if self.axis else X)[:, self.reader.columns]
+            self.network = self._fit(X)
+            with cluster_faults():
+                self.network.transform(X).to_zarr(str(part))
+            if self.model is not None:
+                self.network.save(self.model)
 
     def _fit(self, X: Any, large: bool = False) -> Any:
         """Count the sources, choose the method, fit and judge; if X are samples of a large file, networks learn from all of it."""

@@ -65,16 +65,16 @@ def _without_number(block: Array, _: int, of_block: Callable[..., T], *arguments
 
 
 class ArrayRows(NumberedRows):
-    """The rows of an array in memory, in blocks of a few megabytes."""
+    """The rows of an array in memory, in blocks of a few megabytes; `first` is the number of its first row."""
 
-    def __init__(self, X: Array) -> None:
-        self.X, self.shape, self.dtype = X, X.shape, X.dtype
+    def __init__(self, X: Array, first: int = 0) -> None:
+        self.X, self.shape, self.dtype, self._first = X, X.shape, X.dtype, first
 
     def fold_numbered(self, of_block: Callable[..., T], join: Callable[[T, T], T], *arguments: Any) -> T:
         """One block after the other."""
         n, k = self.shape
         step = max(1000, _CHUNK // k)
-        return joined((of_block(self.X[i : i + step], i, *arguments) for i in range(0, n, step)), join)
+        return joined((of_block(self.X[i : i + step], self._first + i, *arguments) for i in range(0, n, step)), join)
 
     def __getitem__(self, rows: slice | Array) -> Array:
         return np.asarray(self.X[rows])
