@@ -9,6 +9,7 @@ import pytest
 import bionica
 from bionica import separate, separation
 from bionica.trust.count import Count
+from bionica.trust.outliers import are_inliers
 from conftest import worst_correlation
 
 
@@ -142,3 +143,18 @@ def test_outputs_that_are_zero_everywhere_are_never_a_result(monkeypatch):
     monkeypatch.setattr(bionica.BatchNICA, "transform", lambda self, X: np.zeros((len(X), 3)))
     with pytest.raises(ValueError, match="output 0 is zero in all samples"):
         bionica.separate(nonnegative_mixtures(2), 3, method="batch")
+
+
+@pytest.mark.parametrize("clip", [0.7, 0.85])
+def test_a_detector_that_saturates_is_no_error(clip):
+    rng = np.random.default_rng(39)
+    X = rng.dirichlet(np.full(3, 0.5), 600) @ rng.random((3, 40))
+    assert are_inliers(np.minimum(X, clip * X.max(axis=0))).any()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_stream_of_sources_that_sum_to_one_is_no_error(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.dirichlet(np.full(3, 0.5), 400) @ rng.random((3, 3 + 3 * (seed % 2)))
+    with warnings.catch_warnings(action="ignore"):
+        assert np.isfinite(bionica.StreamingNICA(3, random_state=0).fit(X).components_).all()

@@ -22,6 +22,7 @@ directions are left out to tell channels apart, (k - d)^2 < k + d, the noise is 
 
 Errors of the model (spectra that vary, baselines, saturation) have few directions, and are as large in those of the sources. So the
 noise variance of the coordinates is theta_{d+1} over what is expected of white noise, (1 + sqrt((k - d) / n))^2, at least 1.
+For counts too: those of sequencing vary by more than the Poisson law says, and their level is not known.
 
 **Leakage.** At the right facet the gradient of (1) vanishes if, on average over j,
 
@@ -194,7 +195,7 @@ def coordinates(second_moment: Array, d: int, n: float, channels: Channels, spec
     values, rest = values[::-1], rest[:, ::-1]
     n_free = d - given.shape[1]
     variance = float(noisy)
-    if noisy and channels.estimate:
+    if noisy and q > d and (channels.estimate or channels.counts):
         variance = max(1.0, float(values[n_free]) / (1 + np.sqrt((q - d) / n)) ** 2)
     basis = np.hstack([given, rest[:, :n_free]])
     matrix, inverse = basis.T / (scale * units), (scale * units)[:, None] * basis

@@ -275,6 +275,8 @@ def whitening(
     if tol is None:
         tol = k * (4 * float(np.finfo(np.float64).eps) + float((rounding[alive] / variance[alive]).max()))
     keep = M > tol * M.max()
+    if not keep.any():  # features that vary hardly more than by rounding
+        return Whitening(np.empty((0, k)), np.empty((k, 0)), np.empty(0), 0, np.inf)
     M, V = M[keep], V[:, keep]
     rank = len(M)
     L = np.zeros((k, rank))
