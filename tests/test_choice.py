@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import bionica
-from bionica import separate, separation
+from bionica import BatchNICA, MinimumVolumeCone, StreamingNICA, separate, separation
 from bionica.trust.count import Count
 from bionica.trust.outliers import are_inliers
 from conftest import worst_correlation
@@ -49,6 +49,7 @@ def test_a_method_that_cannot_separate_the_data_is_not_kept():
 def test_a_method_can_be_asked_for(method):
     X, _ = problem("sparse", T=5000)
     found = separate(X, 3, method=method, random_state=0)
+    assert type(found) is {"batch": BatchNICA, "cone": MinimumVolumeCone, "streaming": StreamingNICA}[method]
     assert found.choice_.angles == {} and found.choice_.tried == {}
     assert found.diagnosis_.uncertainty_ is not None
 

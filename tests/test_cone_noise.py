@@ -170,13 +170,14 @@ def test_the_noise_does_not_change_the_gains_of_closed_data():
     """g minimises <(g' s - 1)^2> over the sources, not over outputs with noise of covariance v V V'."""
     _, X = closed(3000)
     state = stream.begin(X, 3, "estimate", Settings(0.0, np.inf, None, np.empty((12, 0))), 0)
-    W, _, gains, _ = stream.readout(state, "sum")
+    none = np.empty((12, 0))
+    W, _, gains, _ = stream.readout(state, "sum", none)
     np.testing.assert_allclose((X @ W.T).sum(axis=1), 1, atol=1e-6)
     inverse, wall, v = state.fit.coordinates.inverse, state.fit.cone.wall, 0.01
     raw = state.raw._replace(scatter=state.raw.scatter + state.raw.n * v * inverse @ inverse.T)
     cone = state.fit.cone._replace(wall=wall._replace(variance=np.full(3, v)))
     noisy = state._replace(raw=raw, fit=state.fit._replace(cone=cone))
-    np.testing.assert_allclose(stream.readout(noisy, "sum")[2], gains, rtol=1e-9)
+    np.testing.assert_allclose(stream.readout(noisy, "sum", none)[2], gains, rtol=1e-9)
 
 
 # --- streams

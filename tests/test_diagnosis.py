@@ -56,13 +56,13 @@ def test_a_right_fit_is_called_right(estimator):
 @pytest.mark.parametrize(
     ("spoil", "expected"),
     [
-        (lambda S, X, rng: X - X.mean(axis=0), {"centred"}),
-        (lambda S, X, rng: X + 5 * rng.random(X.shape[1]), {"directions", "uncertain"}),
-        (lambda S, X, rng: mixed(np.column_stack([S, rng.exponential(size=(len(S), 1))]), 8), {"directions"}),
-        (lambda S, X, rng: mixed(S - [0.4, 0, 0], 8), {"negative", "uncertain", "duplicate"}),
-        (lambda S, X, rng: X + 1.5 * X.std() * rng.standard_normal(X.shape), {"uncertain"}),
-        (lambda S, X, rng: np.minimum(X, np.quantile(X, 0.8, axis=0)), {"ceiling"}),
-        (lambda S, X, rng: X[:12], {"uncertain"}),
+        (lambda S, X, rng: X - X.mean(axis=0), "centred"),
+        (lambda S, X, rng: X + 5 * rng.random(X.shape[1]), "directions"),
+        (lambda S, X, rng: mixed(np.column_stack([S, rng.exponential(size=(len(S), 1))]), 8), "directions"),
+        (lambda S, X, rng: mixed(S - [0.4, 0, 0], 8), {BatchNICA: "negative", MinimumVolumeCone: "duplicate"}),
+        (lambda S, X, rng: X + 1.5 * X.std() * rng.standard_normal(X.shape), "uncertain"),
+        (lambda S, X, rng: np.minimum(X, np.quantile(X, 0.8, axis=0)), "ceiling"),
+        (lambda S, X, rng: X[:12], "uncertain"),
     ],
     ids=["centred", "background", "one more source", "two signs", "noise", "clipped", "few samples"],
 )
@@ -71,7 +71,7 @@ def test_what_is_wrong_is_named(estimator, spoil, expected):
     S = sparse(4000, 3)
     X = spoil(S, mixed(S, 8), np.random.default_rng(1))
     found = estimator(3, random_state=0).fit(X).diagnose(X)
-    assert expected & set(names(found)), found.details
+    assert (expected if isinstance(expected, str) else expected[estimator]) in names(found), found.details
 
 
 @IGNORED
@@ -316,7 +316,7 @@ def test_what_cannot_be_judged_is_refused():
         BatchNICA(2).diagnose(np.ones((5, 3)))
     X = mixed(sparse(500, 3), 6)
     nica = BatchNICA(3, random_state=0).fit(X)
-    X[3, 1] = np.nan
+    X[3, 1] = np.inf
     with pytest.raises(ValueError, match=r"X\[3, 1\]"):
         nica.diagnose(X)
 

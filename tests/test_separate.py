@@ -76,7 +76,14 @@ def test_methods_and_json(tmp_path, problem, method):
     summary = json.loads(result.stdout)
     assert (summary["sources"], summary["mixtures"], summary["samples"]) == (3, 5, 4000)
     assert summary["output"] == [str(out)]
-    assert summary["ok"] or method not in ("auto", "cone"), summary["diagnosis"]
+    assert summary["ok"], summary["diagnosis"]
+    names = {
+        "auto": "MinimumVolumeCone",
+        "batch": "BatchNICA",
+        "streaming": "StreamingNICA",
+        "cone": "MinimumVolumeCone",
+    }
+    assert summary["method"] == names[method]
     assert permutation_error(S, read(out)) < 0.05
     assert summary["notes"] == []
     tried = {"BatchNICA", "MinimumVolumeCone"} if method == "auto" else set()
