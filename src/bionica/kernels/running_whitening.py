@@ -359,7 +359,8 @@ def is_unusual(white: WhiteningState, V: np.ndarray, horizon: int) -> bool:
     if not variance > 0 or white.prior[0] > 0:
         return False
     variances += SILENT
-    # tr(R^-1), where R is C over the roots of its diagonal, on both sides. If sources sum to one, C is singular and rounding sets the sign.
+    # tr(R^-1), where R is C over the roots of its diagonal, on both sides. If sources sum to one, C is singular and rounding
+    # sets the sign.
     c = math.log(abs(np.linalg.inv(C).ravel()[:: d + 1] @ variances) / d)
     unusual = c > CORRELATED + usual[0] + FAR * usual[1]
     unusual |= c > usual[0] and s > NEGATIVE + 3 * usual[2] + FAR * usual[3]
