@@ -182,7 +182,8 @@ def test_an_outlier_leaves_the_walls_of_a_network_with_a_horizon_as_hard_as_they
     before = network.kappa_
     assert before.min() > 10
     for x in np.eye(3):  # each pushes some neurons below zero
-        network.learn_one(1e4 * x).learn_one(-1e4 * x)
+        network.learn_one(1e4 * x)
+        network.learn_one(-1e4 * x)
     np.testing.assert_allclose(network.kappa_, before, rtol=1e-3)
 
 

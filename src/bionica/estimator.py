@@ -301,7 +301,9 @@ class Estimator(
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        tags.input_tags.allow_nan = self._takes_missing
+        # The rank of X (n_components=None) is hidden by missing values, and streams with a horizon refuse them.
+        given = vars(self).get("n_components") is not None and vars(self).get("horizon") is None
+        tags.input_tags.allow_nan = self._takes_missing and given
         return tags
 
 
