@@ -1,7 +1,9 @@
 """Nothing that was not computed is ever returned: overflow, subnormal numbers, a bad row among good ones, singular data."""
 
+import importlib
 import inspect
 import os
+import sys
 import threading
 import time
 import warnings
@@ -12,7 +14,7 @@ import pytest
 import bionica
 from bionica._compat.numba import compile_entry
 from bionica.estimator import Estimator
-from bionica.kernels.loop import Diverged, run
+from bionica.kernels.loop import Diverged, digest, run
 from bionica.kernels.rule import to_arrays
 from bionica.offline import OfflineNICA
 from conftest import NETWORKS, PUBLIC, mixtures
@@ -193,3 +195,26 @@ def test_a_fork_while_another_thread_compiles_does_not_deadlock_the_child():
         os.waitpid(child, 0)
         pytest.fail("the child waits for a lock that nobody holds")
     assert os.waitstatus_to_exitcode(status) == 0
+
+
+def test_compiled_code_is_old_if_a_module_that_its_own_imports_has_changed(tmp_path, monkeypatch):
+    (tmp_path / "far_helper.py").write_text("def scale(x):\n    return 2 * x\n")
+    (tmp_path / "near_rule.py").write_text("from far_helper import scale\n\n\ndef learn(x):\n    return scale(x)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    learn = importlib.import_module("near_rule").learn
+    try:
+        before = digest(learn)
+        assert digest(learn) == before
+        (tmp_path / "far_helper.py").write_text("def scale(x):\n    return 3 * x\n")
+        assert digest(learn) != before
+    finally:
+        del sys.modules["near_rule"], sys.modules["far_helper"]
+
+
+def test_transform_counts_no_repairs():
+    _, X = mixtures(2000, 3)
+    network = bionica.InterneuronNICA(3, eta0=0.9, random_state=0).partial_fit(X)
+    before = dict(network.repairs_)
+    assert sum(before.values()) > 0
+    network.transform(100 * X)
+    assert network.repairs_ == before

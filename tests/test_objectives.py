@@ -68,6 +68,10 @@ def test_combined_is_nsm_with_the_pseudoinverse(sources, A):
     C = np.cov(X.T, bias=True)
     printed = np.sum((Z @ Z.T - X @ np.linalg.pinv(C, rcond=1e-10, hermitian=True) @ X.T) ** 2)
     assert o.combined_nsm_objective(Z, X) == pytest.approx(printed, rel=1e-8)
+    values, U = np.linalg.eigh(C)
+    F = (U / np.sqrt(np.abs(values))).T[-2:]  # the two leading directions
+    printed = np.sum((Z @ Z.T - X @ F.T @ F @ X.T) ** 2)
+    assert o.combined_nsm_objective(Z, X, 2) == pytest.approx(printed, rel=1e-8)
 
 
 def test_min_max_objectives_as_printed(rng):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from bionica import TwoCompartmentNICA, plot
+from bionica.cli.separate import differing_channel
 from bionica.io import open_reader
 from bionica.metrics import match_sources
 from test_separate import separate
@@ -193,3 +194,10 @@ def test_the_distribution_of_each_source_is_drawn_at_every_scale(tmp_path, probl
 def test_what_cannot_be_drawn_is_named(draw, message):
     with pytest.raises((TypeError, ValueError), match=message):
         draw()
+
+
+def test_wavelengths_are_the_same_if_rounding_to_the_digits_of_the_coarser_axis_explains_the_difference():
+    coarse = np.array([400.5, 411.5, 421.5])
+    assert differing_channel(coarse, coarse + np.array([0.04, -0.04, 0.02])) is None
+    assert differing_channel(coarse, coarse + np.array([0.0, 0.08, 0.02])) == "411.5 is not 411.58"
+    assert differing_channel(coarse[:2], coarse) == "2 wavelengths are not 3"
