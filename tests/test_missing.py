@@ -97,7 +97,7 @@ def test_what_cannot_estimate_refuses_with_one_sentence():
     for use in uses:
         with pytest.raises(ValueError, match=r"needs finite numbers here; drop .*, or use fit of MinimumVolumeCone or"):
             use(gaps)
-    with pytest.raises(ValueError, match="n_components=None is the rank of X, which missing values hide"):
+    with pytest.raises(ValueError, match="with n_components, which estimates NaN"):
         MinimumVolumeCone().fit(gaps)
     gaps[:, 7] = np.nan
     with pytest.raises(ValueError, match=r"X\[:, 7\] holds no number: leave this mixture out"):

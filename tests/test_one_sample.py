@@ -138,23 +138,26 @@ def test_dicts_are_samples_whose_order_does_not_matter(Online):
         arrays.learn_one(x)
 
 
-@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 @pytest.mark.parametrize("cls", ESTIMATORS, ids=lambda cls: cls.__name__)
 def test_errors_name_the_feature(cls):
     _, X = mixtures(300, 3)
     frame = pd.DataFrame(X, columns=NAMES)
-    model = made(cls).fit(frame)
+    model = made(cls)
+    if model._takes_missing:  # with a number fit estimates missing values
+        model.set_params(n_components=None)
+    model.fit(frame)
     names = model.feature_names_in_
     frame.iloc[17, 1] = np.nan
-    if model._takes_missing:  # estimated by fit; here they are not
-        model.fit = model.transform = model.score
+    model.set_params(
+        **{"n_components": None} if model._takes_missing else {}
+    )  # where it is given, fit estimates missing values
     for use in (model.transform, model.fit, getattr(model, "partial_fit", model.fit)):
         with pytest.raises(ValueError, match=r"Input X contains NaN: X\[17, 'b'\] is NaN"):
             use(frame)
     with pytest.raises(ValueError, match=r"X\[17, 1\] is NaN"):
         model.fit(frame.to_numpy())
     wide = np.full((5, 4), np.nan)
-    with pytest.raises(ValueError, match=r"NaN|4 features"):
+    with pytest.raises(ValueError, match="NaN"):
         model.fit(wide)
     assert model.n_features_in_ == 3
     assert model.feature_names_in_ is names

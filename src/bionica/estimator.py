@@ -126,7 +126,7 @@ class Estimator(
     _saved: ClassVar[dict[str, Any]]
     _offset: ClassVar[Any] = None  # what `inverse_transform` adds to every row
     #: Whether `fit` estimates missing values (NaN) of an array, and `transform` does without them.
-    _takes_missing: ClassVar[bool] = False
+    _estimates_missing: ClassVar[bool] = False
 
     n_components: Any
 
@@ -298,12 +298,16 @@ class Estimator(
     def _n_features_out(self) -> int:
         return len(self.components_)
 
+    @property
+    def _takes_missing(self) -> bool:
+        """Whether X may hold NaN: missing values hide the rank of X (n_components=None), and streams with a horizon refuse them."""
+        given = vars(self).get("n_components") is not None and vars(self).get("horizon") is None
+        return self._estimates_missing and given
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        # The rank of X (n_components=None) is hidden by missing values, and streams with a horizon refuse them.
-        given = vars(self).get("n_components") is not None and vars(self).get("horizon") is None
-        tags.input_tags.allow_nan = self._takes_missing and given
+        tags.input_tags.allow_nan = self._takes_missing
         return tags
 
 

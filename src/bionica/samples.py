@@ -110,7 +110,11 @@ def check_finite(block: Array, first: int, owner: Any, argument: str = "X", miss
     row, column = map(int, np.argwhere(~finite)[0])
     value = "NaN" if np.isnan(block[row, column]) else "infinity"
     name, model = (owner, "") if isinstance(owner, str) else (type(owner).__name__, " The model is unchanged.")
-    fits = ", or use fit of MinimumVolumeCone or BatchNICA in memory, which estimates NaN" if value == "NaN" else ""
+    fits = (
+        ", or use fit of MinimumVolumeCone or BatchNICA in memory, with n_components, which estimates NaN"
+        if value == "NaN"
+        else ""
+    )
     raise ValueError(
         f"Input {argument} contains {value}: {cell(owner, first + row, column, argument)} is {value}. {name} needs finite numbers "
         f"here; drop such samples ({argument}[np.isfinite({argument}).all(axis=1)]){fits}.{model}"
@@ -165,8 +169,6 @@ def completed_rows(owner: Any, X: Any, n_components: Any) -> Any:
     """X with its missing values estimated, by `n_components` directions; rows with fewer numbers are left out, with a warning."""
     if isinstance(X, DaskRows) or not has_missing(X):
         return X
-    if n_components is None:
-        raise ValueError("n_components=None is the rank of X, which missing values hide: give a number, or 'auto'")
     counts = np.count_nonzero(~np.isnan(X), axis=1)
     if (short := counts < (1 if n_components == "auto" else n_components)).any():
         fewer = f"fewer numbers than n_components={n_components}" if counts.any() else "no number"

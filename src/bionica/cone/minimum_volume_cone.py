@@ -163,7 +163,7 @@ class MinimumVolumeCone(OnlineEstimator):
     }  # fmt: skip
     _changeable: ClassVar = ("horizon",)
     _repeats: ClassVar = False
-    _takes_missing: ClassVar = True
+    _estimates_missing: ClassVar = True
     _uncorrelated: ClassVar = False
     _saved: ClassVar[dict[str, Any]] = {"_waiting": "wk:float", "_state": Record(State, _STREAM, optional=True)}
 
@@ -189,7 +189,7 @@ class MinimumVolumeCone(OnlineEstimator):
         self.random_state = random_state
 
     def _fit(self, X: Any) -> None:
-        rows = samples.rows(self, X, reset=True, min_samples=2, missing=self.horizon is None)
+        rows = samples.rows(self, X, reset=True, min_samples=2, missing=self._takes_missing)
         rows = samples.completed_rows(self, rows, self.n_components)
         n, k = rows.shape
         learner = self._learner = self._learner_for(k, rows.dtype)

@@ -117,7 +117,7 @@ class BatchNICA(Separator, Estimator):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **PARAMETERS, "n_components": [COUNT, AUTO, None], "n_init": [COUNT], "tol": [POSITIVE, None],
     }  # fmt: skip
-    _takes_missing: ClassVar = True
+    _estimates_missing: ClassVar = True
     _saved: ClassVar = shapes(dk="components_ whitening_", kd="mixing_") | {
         "mean_": "k:float64",
         **dict.fromkeys(("negativity_", "ambiguity_"), ":float64"),
@@ -142,7 +142,7 @@ class BatchNICA(Separator, Estimator):
         self.random_state = random_state
 
     def _fit(self, X: Any) -> None:
-        rows = samples.rows(self, X, reset=True, min_samples=2, missing=True)
+        rows = samples.rows(self, X, reset=True, min_samples=2, missing=self._takes_missing)
         rows = samples.completed_rows(self, rows, self.n_components)
         with one_blas_thread():
             rng, d = check_random_state(self.random_state), None
