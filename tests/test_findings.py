@@ -147,6 +147,22 @@ def test_slopes_that_chance_explains_are_not_subtracted():
     assert _subtracted(sources(n=9), np.zeros(3)).tolist() == [0, 0, 0]
 
 
+def test_the_standard_error_of_a_slope_is_that_of_residuals_with_each_sample_left_out():
+    rng = np.random.default_rng(0)
+    y = rng.random(15)
+    U = np.column_stack([-0.5 - y + 0.05 * rng.standard_normal(15), y])
+    u, y = (column / column.std() for column in U.T)
+    left_out = []
+    for i in range(15):
+        rest = np.arange(15) != i
+        left_out.append(u[i] - np.polyval(np.polyfit(y[rest], u[rest], 1), y[i]))
+    u, y = u - u.mean(), y - y.mean()
+    slope = -(u @ y) / (y @ y)
+    certain = slope - 3 * np.sqrt(np.sum((y * left_out) ** 2)) / (y @ y)
+    explained = -(u @ y) * certain / (u @ u)
+    assert _subtracted(U, np.zeros(2))[0] == pytest.approx((certain * (2 - explained)) ** 2, rel=1e-9)
+
+
 def test_noise_or_halves_are_named_as_the_cause_of_an_error():
     assert uncertain(np.array([0.01, 0.02]), np.array([0.01, 0.01])) == []
     (noise,) = uncertain(np.array([0.01, 0.03]), np.array([0.01, 0.02]))

@@ -14,6 +14,7 @@ import pytest
 import scipy.sparse
 
 import bionica
+from bionica import samples
 from conftest import ESTIMATORS
 
 da = pytest.importorskip("dask.array")
@@ -215,3 +216,10 @@ if __name__ == "__main__":
         sys.stdout.write(f"{name}.{method}\n")
         for kind, said in found.items():
             sys.stdout.write(f"    {kind:16} {said.splitlines()[0][:100]}\n")
+
+
+def test_one_sample_has_the_precision_that_is_asked_for():
+    owner = samples.stand_in("model")
+    assert samples.one(owner, np.ones(3), reset=True, dtype=np.float32).dtype == np.float32
+    assert samples.one(owner, np.ones(3, np.float32), dtype=np.float32).dtype == np.float32
+    assert samples.one(owner, np.ones(3, np.float32)).dtype == np.float32

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
 from bionica.offline.noncentered_whitener import NoncenteredWhitener
-from bionica.offline.whitening import linear_map, merge_moments, moments, row_sample
+from bionica.offline.whitening import linear_map, merge_moments, mixtures_come_first, moments, row_sample
 
 
 def mixtures(n_samples=2000, d=5, k=None, seed=0, condition=None):
@@ -162,3 +162,7 @@ def test_partial_fit_waits_for_enough_samples():
     with pytest.raises(ValueError, match=r"n_components=3 exceeds the rank.*2 samples"):
         whitener.transform(X)
     assert off_identity(whitener.partial_fit(X[2:]).transform(X)) < 1e-10
+
+
+def test_an_axis_of_length_one_is_not_that_of_the_mixtures():
+    assert not mixtures_come_first(np.random.default_rng(0).random((1, 5, 6)))
