@@ -46,6 +46,7 @@ OPTIONS = {
     "dataset=": "--dataset ", "use=": "--use ", "skip=": "--skip ", "skip_lines=": "--skip-lines ",
     "decimal=": "--decimal ", "encoding=": "--encoding ",
     "header=True": "--header", "header=False": "--no-header", "optical_density=True": "--optical-density",
+    "alternatives_ of bionica.separate": "in the page of --report",
     "random_state=": "--seed ", "output=": "--output ", "force=True": "--force",
 }  # fmt: skip
 _PARAMETER = re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, sorted(OPTIONS, key=len, reverse=True)))})")
