@@ -38,6 +38,7 @@ def examine() -> dict[str, str]:
     from .._compat.numba_cuda import cuda
     from ..sweep.cuda import unavailable
 
+    tested = self_test()  # it compiles what is counted
     config: Any = numba.config
     folder = Path(config.CACHE_DIR or Path(kernels.__file__).parent / "__pycache__")
     compiled = f"{sum(1 for _ in folder.rglob('*.nbc'))} loops in {folder}"
@@ -55,7 +56,7 @@ def examine() -> dict[str, str]:
         "python": f"{platform.python_version()} on {platform.platform()}, {os.cpu_count()} cores",
         **packages,
         "threading layer": f"{config.THREADING_LAYER}, {config.NUMBA_NUM_THREADS} threads",
-        "self test": self_test(),
+        "self test": tested,
         "compiled code": compiled,
         "GPU": unavailable() or str(cuda().get_current_device().name),
     }
