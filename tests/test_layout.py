@@ -136,7 +136,7 @@ def test_an_instrument_file_is_read_at_once(read, refused, tmp_path):
     assert np.array_equal(data, X)
     assert np.array_equal(reader.wavelengths, WAVELENGTHS)
     notes = " ".join(reader.notes)
-    for word in ("Windows-1252", "line 1 to 6", "decimal commas", "Zeit [min]"):
+    for word in ("Windows-1252", "lines 1 to 6", "decimal commas", "Zeit [min]"):
         assert word in notes
     assert np.array_equal(read(content, encoding="cp1252", decimal=",", skip_lines=6)[0], X)
     assert np.array_equal(read(content.decode("cp1252").encode("utf-16"), encoding="utf-16")[0], X)
@@ -286,6 +286,18 @@ def test_a_first_line_of_numbers_is_a_sample_without_a_word_only_if_its_columns_
             assert "may hold names" in str(error)
         else:
             assert any("the first line" in note for note in pipe.notes)
+
+
+@pytest.mark.parametrize("share", [0.05, 0.3])
+@pytest.mark.parametrize("label", [[], ["Probe"]])
+def test_missing_cells_do_not_hide_a_line_of_wavelengths(tmp_path, rng, share, label):
+    X = spectra(60)
+    cells = np.where(rng.random(X.shape) < share, "", X.astype(str))
+    rows = [[*label, *WAVELENGTHS], *([*(f"s{i}" for _ in label), *row] for i, row in enumerate(cells))]
+    (tmp_path / "gaps.csv").write_text(lines_of(rows))
+    reader = open_reader(tmp_path / "gaps.csv", missing=True)
+    assert reader.read().shape == X.shape
+    assert any("was read as names" in note for note in reader.notes)
 
 
 @pytest.mark.parametrize(

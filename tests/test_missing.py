@@ -75,7 +75,7 @@ def test_outputs_of_rows_with_gaps_are_those_of_the_cells_that_the_model_puts_th
 def test_transform_of_complete_rows_keeps_its_bits_and_empty_rows_are_nan():
     _, X, gaps = problem(0.1)
     gaps[5] = np.nan
-    with pytest.warns(UserWarning, match="1 samples of X have fewer numbers than n_components=3 and are left out"):
+    with pytest.warns(UserWarning, match="fewer numbers than n_components=3: 1 sample"):
         model = MinimumVolumeCone(3, random_state=0).fit(np.ma.masked_invalid(gaps))
     Y, complete = model.transform(gaps), ~np.isnan(gaps).any(axis=1)
     np.testing.assert_array_equal(Y[complete], model.transform(X)[complete])

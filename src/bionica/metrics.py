@@ -323,7 +323,7 @@ def error_curve(S: ArrayLike, Y: ArrayLike) -> Floats:
 def spectral_angle(spectra: ArrayLike, estimates: ArrayLike, *, per_source: bool = False) -> Any:
     r"""Spectral angle distance (SAD) in radians, under the assignment with the smallest sum of angles.
 
-    .. math:: \frac1d \sum_i \arccos \frac{\langle a_i, b_{p(i)} \rangle}{|a_i| |b_{p(i)}|}
+    .. math:: \frac{1}{d} \sum_i \arccos \frac{\langle a_i, b_{p(i)} \rangle}{|a_i| |b_{p(i)}|}
 
     Parameters
     ----------
@@ -362,7 +362,7 @@ def spectral_angle(spectra: ArrayLike, estimates: ArrayLike, *, per_source: bool
 def rmse_abundances(S: ArrayLike, Y: ArrayLike) -> float:
     r"""Root mean square error of abundances, which sum to one in every sample, under the best permutation.
 
-    .. math:: \min_P \Big( \frac{1}{Td} \sum_{t=1}^T |s_t - P y_t / \textstyle\sum_i y_{ti}|^2 \Big)^{1/2}
+    .. math:: \min_P \left( \frac{1}{Td} \sum_{t=1}^T |s_t - P y_t / \textstyle\sum_i y_{ti}|^2 \right)^{1/2}
 
     Parameters
     ----------

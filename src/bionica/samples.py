@@ -171,8 +171,8 @@ def completed_rows(owner: Any, X: Any, n_components: Any) -> Any:
         return X
     counts = np.count_nonzero(~np.isnan(X), axis=1)
     if (short := counts < (1 if n_components == "auto" else n_components)).any():
-        fewer = f"fewer numbers than n_components={n_components}" if counts.any() else "no number"
-        warn(f"{type(owner).__name__}: {short.sum()} samples of X have {fewer} and are left out.", UserWarning)
+        fewer = "no number" if n_components == "auto" else f"fewer numbers than n_components={n_components}"
+        warn(f"{type(owner).__name__}: left out of X, because they have {fewer}: {short.sum()} sample(s).", UserWarning)
         X = X[~short]
         if len(X) and not has_missing(X):
             return X

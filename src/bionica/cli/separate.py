@@ -61,7 +61,8 @@ OfJson = Annotated[bool, _Talk("--json", help="Print one line of JSON in place o
 OfQuiet = Annotated[bool, _Talk("--quiet", "-q", help="Print nothing but errors.")]
 _INPUT_HELP = "Mixtures: .csv .tsv .xlsx .npy .npz .parquet .h5 .mat .zarr, images, instruments, or - (a pipe)."
 _OUTPUT_HELP = "File for the sources [INPUT-sources.csv]."
-_METHOD_HELP = f"""auto: the better of batch (uncorrelated sources) and cone (sources may be correlated). streaming: one pass,
+_METHOD_HELP = f"""auto: cone (sources may be correlated), or batch (uncorrelated) if X has both signs and it is better.
+streaming: one pass,
 for uncorrelated sources. Models of neural circuits, which separate less reliably: {", ".join(NETWORKS)}."""
 
 

@@ -270,7 +270,7 @@ class TextReader(Reader):
         if table[0] != first:
             self.notes.append(f"the first lines, which are comments ({printable(table[0][1][:40])}), were left out")
         if first != numbered[0]:
-            where = f"line {first[0]} to {numbered[0][0] - 1} ({printable(first[1][:40])}, ...)"
+            where = f"lines {first[0]} to {numbered[0][0] - 1} ({printable(first[1][:40])}, ...)"
             self.notes.append(f"{where} are not lines of the table, and were left out")
         if self.decimal not in (self._decimals, "."):
             self.notes.append("its numbers have decimal commas, and are written so (decimal= decides)")
@@ -378,13 +378,17 @@ class TextReader(Reader):
         return verdict == "names"
 
     def _judge(self, rows: Sequence[Sequence[str]]) -> str:
-        """Return what the first of these rows of cells is: `judge_first_line`, of the rows that hold numbers only."""
+        """Return what the first of these rows of cells is: `judge_first_line`; a missing number is the median of its column."""
         numbers = [[nan if number is None else number for number in map(self._number, row)] for row in rows]
-        finite = [i for i, row in enumerate(numbers) if row and np.isfinite(row).all()]
-        if len(finite) < 2 or finite[0] != 0:
+        lines = [i for i, row in enumerate(numbers) if np.isfinite(row).any()]
+        if len(lines) < 2 or lines[0] != 0 or not np.isfinite(numbers[0]).all():
             return "sample"
-        precision = [tuple(map(max, zip(*map(self._precision, rows[i]), strict=True))) for i in finite]
-        return judge_first_line([numbers[i] for i in finite], precision)
+        table = np.array([numbers[i] for i in lines])
+        table = table[:, np.isfinite(table[1:]).any(axis=0)]
+        table = np.where(np.isfinite(table), table, np.nanmedian(table[1:], axis=0))
+        cells = [[cell for cell, number in zip(rows[i], numbers[i], strict=True) if np.isfinite(number)] for i in lines]
+        precision = [tuple(map(max, zip(*map(self._precision, row), strict=True))) for row in cells]
+        return judge_first_line(table.tolist(), precision)
 
     def _find_axis(self, samples: list[list[str]]) -> int:
         """Return the axis of the samples: 1 if the first column holds the wavelengths of the rows."""
