@@ -28,24 +28,25 @@ ONLINE = ("ConeNetwork", "StreamingNICA", *NETWORKS)
 SIZES = {3: 400_000, 10: 100_000, 50: 8000}
 
 
-def mixtures(n, d, k=None):
-    """Return mixtures of sparse uniform sources by a matrix with orthonormal columns."""
-    from bionica.datasets import sparse_uniform
+def mixtures(n, d, k=None, matrix="orthonormal"):
+    """Return mixtures of sparse uniform sources by a matrix with orthonormal columns, a Gaussian one, or the paper's."""
+    from bionica.datasets import paper_mixing, sparse_uniform
 
     rng = np.random.default_rng(0)
-    S = sparse_uniform(n, d, rng=rng)
-    return np.ascontiguousarray(S @ np.linalg.qr(rng.standard_normal((k or d, d)))[0].T)
+    S, A = sparse_uniform(n, d, rng=rng), rng.standard_normal((k or d, d))
+    A = {"orthonormal": np.linalg.qr(A)[0], "gaussian": A}[matrix] if matrix != "paper" else paper_mixing(f"d{d}")
+    return np.ascontiguousarray(S @ A.T)
 
 
 # ------------------------------------------------------------------------------------------ what is timed
 # A function for each task, called in the worker: it prepares, and returns what is timed and how many samples or calls that are.
 
 
-def loop(method, name, setting, d, k=0, n=0):
+def loop(method, name, setting, d, k=0, n=0, matrix="orthonormal"):
     import bionica
 
     d, k = int(d), int(k) or int(d)
-    X = mixtures(int(n) or SIZES[d], d, k)
+    X = mixtures(int(n) or SIZES[d], d, k, matrix)
     cls = getattr(bionica, name)
     if setting == "defaults":
         network = cls(d, random_state=0)
@@ -204,7 +205,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--src", type=Path, help="the src folder of another checkout")
     parser.add_argument("--rounds", type=int, help="more on a busy machine; 7, or 3 with --quick")
-    parser.add_argument("--tables", default="loops,growth,one,fits,sweep,first_fit,command")
+    parser.add_argument("--tables", default="loops,matrices,growth,one,fits,sweep,first_fit,command")
     parser.add_argument("--quick", action="store_true", help="three rounds, smaller sizes")
     parser.add_argument("--write", action="store_true", help="write benchmarks/results/speed.md")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
@@ -221,6 +222,8 @@ def main():
     settings += [("defaults", name) for name in ("ConeNetwork", "StreamingNICA")]
     methods = ("partial_fit", "partial_fit_transform")
     loops = [f"{method} {name} {which} {i}" for which, name in settings for i in d for method in methods]
+    matrices = [f"{method} {name} published {i} 0 0 {matrix}" for name in NETWORKS[:2] for i in (3, 10)
+                for matrix in ("orthonormal", "gaussian", "paper") for method in methods]  # fmt: skip
     growth = [f"partial_fit TwoCompartmentNICA published {i} {k} {size}" for i, k, size in
               ((3, 3, 10_000), (3, 3, 1_000_000), (20, 20, 20_000), (200, 200, 400), (10, 1000, 2000), (10, 20_000, 300),
                (100, 20_000, 300))]  # fmt: skip
@@ -235,6 +238,7 @@ def main():
     fits += [f"fit {name} exponential 5 10 {n // 5}" for name in ("MinimumVolumeCone", "NMF")]
     tables = {
         "loops": partial(in_turns, "Loops", "Method, estimator, settings, d; sparse uniform sources.", ns, loops),
+        "matrices": partial(in_turns, "Mixing matrices", "As above, by mixing matrix.", ns, matrices),
         "growth": partial(in_turns, "Growth", "The last three numbers: d, k and the number of samples.", ns, growth),
         "one": partial(in_turns, "Single samples", "d = 3, at defaults.", us, ones),
         "fits": partial(in_turns, "Offline fits", "d, k and the number of samples.", s, fits),

@@ -36,7 +36,9 @@ def test_separate_takes_a_cube_with_masked_pixels():
     S, _, X = cube()
     mask = np.zeros(X.shape, bool)
     mask[3:6, 5:9] = True
-    with pytest.warns(UserWarning, match="separate: 12 samples of X have fewer numbers than n_components=3"):
+    with pytest.warns(
+        UserWarning, match="separate: left out of X, because they have fewer numbers than n_components=3: 12 sample"
+    ):
         found = bionica.separate(np.ma.masked_array(X, mask), 3, method="cone", random_state=0)
     maps = found.transform(np.ma.masked_array(X, mask))
     assert np.isnan(maps[3:6, 5:9]).all() and np.isfinite(maps[~mask[..., 0]]).all()

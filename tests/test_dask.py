@@ -56,7 +56,7 @@ def two_threads():
         (3, mixed(150_000, 3)),
         (3, mixed(60_000, 3, 8)),
         (None, mixed(60_000, 3, 8)),
-        ("auto", mixed(60_000, 4, 12, noise=0.02)),
+        ("auto", mixed(20_000, 3, 6, noise=0.02)),
         (3, mixed(150_000, 3, dtype=np.float32)),
         (4, mixed(4000, 4)),  # so few that the first search takes them all
     ],

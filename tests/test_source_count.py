@@ -113,7 +113,7 @@ def test_a_reaction_in_three_steps_has_three_sources(k1, k2, noise):
     assert count_sources(reaction(k1, k2, noise, seed=5)[2]).n_sources == 3
 
 
-@pytest.mark.parametrize("nonnegative", [True, False])
+@pytest.mark.parametrize("nonnegative", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_directions_that_are_no_sources_are_not_counted(nonnegative):
     """Spectra that vary a little from sample to sample leave weak directions far above the noise, which no halves agree on."""
     rng = np.random.default_rng(3)
