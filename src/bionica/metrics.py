@@ -362,7 +362,7 @@ def spectral_angle(spectra: ArrayLike, estimates: ArrayLike, *, per_source: bool
 def rmse_abundances(S: ArrayLike, Y: ArrayLike) -> float:
     r"""Root mean square error of abundances, which sum to one in every sample, under the best permutation.
 
-    .. math:: \min_P \left( \frac{1}{Td} \sum_{t=1}^T |s_t - P y_t / \textstyle\sum_i y_{ti}|^2 \right)^{1/2}
+    .. math:: \min_P \left( \frac{1}{Td} \sum_{t=1}^T |s_t - P y_t / \sum_i y_{ti}|^2 \right)^{1/2}
 
     Parameters
     ----------
