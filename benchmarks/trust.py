@@ -9,7 +9,7 @@ A fit is wrong if some source has no output that correlates with it by 0.9 (WRON
 few or too many is always wrong, and a ramp in one mixture ("clock") is a source more than is asked for. A fit is right if all
 correlate by 0.99 (RIGHT). Between the two, 2 % to 19 % of the variance of a source is something else, and either verdict is
 accepted. Rows that were replaced by outliers hold no source and are not compared. The limits of `bionica.trust.findings`
-were set on seeds 860000 to 860799, 861000 to 861239, 897000 to 898259 and 980000 to 985259.
+were set on seeds 860000 to 860799, 861000 to 861239, 897000 to 898259 and 980000 to 985259 of the table `verdicts`.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 from joblib import Parallel, delayed, parallel_config
-from scipy import special
+from scipy import linalg, special
 from scipy.optimize import linear_sum_assignment
 
 import bionica
@@ -67,14 +67,21 @@ WRONG, RIGHT = 0.9, 0.99
 def draw(kind, T, d, rng):
     """Sources (T, d)."""
     name, *number = kind.split()
-    if kind == "uniform":
-        return rng.random((T, d))
+    if name == "uniform":
+        return float(number[0] if number else 0) + rng.random((T, d))
     if kind == "sparse uniform":
         return rng.random((T, d)) * (rng.random((T, d)) < 0.5)
     if kind == "odors":
         return rng.exponential(size=(T, d)) * (rng.random((T, d)) < 0.15)
     if kind == "abundances":
         return rng.dirichlet(np.full(d, 0.5), T)
+    if kind == "elution":  # compounds that leave a column one after the other
+        centre, width = np.sort(rng.uniform(0.2, 0.8, d)), rng.uniform(0.05, 0.12, d)
+        return rng.uniform(0.5, 2, d) * np.exp(-0.5 * ((np.linspace(0, 1, T)[:, None] - centre) / width) ** 2)
+    if kind == "reaction":  # each becomes the next
+        rates = np.exp(rng.uniform(np.log(2), np.log(12), d - 1))
+        K = np.diag([*-rates, 0.0]) + np.diag(rates, -1)
+        return np.stack([linalg.expm(t * K)[:, 0] for t in np.linspace(0, 1, T)])
     if kind == "peaks":
         return np.stack([_peaks(T, rng) for _ in range(d)], axis=1)
     if name == "copula":
@@ -135,6 +142,58 @@ def problem(seed, most_sources=12, most_samples=30_000):
     if spoiled == "background":
         X = X + X.std() * rng.uniform(1, 3, k)
     return X, S, max(1, d + {"one too few": -1, "one too many": 1}.get(spoiled, 0)), f"{kind}, {spoiled}"
+
+
+#: Of `mixtures`: sources, what is wrong beside them, and how they are mixed.
+SOURCES = (
+    "sparse uniform",
+    "exponential",
+    "odors",
+    "abundances",
+    "copula 0.6",
+    "gamma 2",
+    "peaks",
+    "elution",
+    "reaction",
+)
+NEVER_ZERO = ("uniform 0.5", "uniform 0.2", "lognormal")
+FLAWS = (*("nothing",) * 5, "20 dB", "unequal noise", "few samples", "baseline", "shifts", "two signs", "background")
+MIXINGS = ("smooth", "nonnegative", "signed")
+
+
+def mixtures(seed):
+    """Mixtures, sources, how many of them are asked for (the others are baselines), and what was drawn."""
+    rng = np.random.default_rng(seed)
+    kinds = SOURCES if rng.random() < 0.75 else NEVER_ZERO
+    kind, flaw, mixing = (names[rng.integers(len(names))] for names in (kinds, FLAWS, MIXINGS))
+    d, T = int(rng.integers(2, 6)), int(np.exp(rng.uniform(np.log(150), np.log(4000))))
+    T = int(rng.integers(5, 25)) * d if flaw == "few samples" else T
+    k = int(rng.integers(30, 90)) if mixing == "smooth" or flaw == "shifts" else int(rng.integers(d + 1, 4 * d + 1))
+    S, channel = draw(kind, T, d, rng), np.linspace(0, 1, k)[:, None]
+    A = rng.random((k, d)) ** 2 if mixing == "nonnegative" else rng.standard_normal((k, d))
+    if mixing == "smooth" or flaw == "shifts":  # three bands each, of both signs if the mixing has
+        height = rng.random((3, d)) * (rng.choice([-1, 1], (3, d)) if mixing == "signed" else 1)
+        centre, width = rng.random((3, d)), rng.uniform(0.03, 0.15, (3, d))
+        bands = lambda x: np.sum(height * np.exp(-0.5 * ((x[..., None, None] - centre) / width) ** 2), axis=-2)  # noqa: E731
+        A = bands(channel[:, 0])
+    if flaw == "two signs":
+        S[:, 0] -= S[:, 0].mean()
+    X = S @ A.T
+    if flaw == "shifts":  # of each spectrum, by up to two channels
+        moved = bands(channel[:, 0] + rng.uniform(0.2, 2) / k * rng.standard_normal((T, 1)))
+        X = np.einsum("td,tkd->tk", S, moved)
+    size = np.sqrt(np.mean(X**2))
+    extra = np.zeros((T, 0))
+    if flaw == "baseline":  # a line of random height and slope under each sample
+        extra = rng.normal([rng.choice([0, 3]), 0], 1, (T, 2))
+        X = X + rng.uniform(0.05, 0.3) * size * extra @ np.hstack([np.ones((k, 1)), channel - 0.5]).T
+    if flaw == "background":  # the dark level of a detector
+        X = X + size * rng.uniform(0.3, 2) * (1 + 0.1 * rng.standard_normal(k))
+        extra = np.ones((T, 1))
+    snr_db = 20.0 if flaw == "20 dB" else rng.uniform(25, 55)
+    level = np.exp(rng.uniform(0, np.log(10), k)) if flaw == "unequal noise" else np.ones(k)
+    X = X + rng.standard_normal(X.shape) * level / np.sqrt(np.mean(level**2)) * size * 10 ** (-snr_db / 20)
+    return X, np.hstack([S, extra]), d, (kind, flaw, mixing)
 
 
 def matched(S, Y):
@@ -221,6 +280,73 @@ def verdicts(args):
     )
     text = "Wrong fits called right / right fits called wrong, if one check is not made."
     return runner.markdown("Verdicts", note, table) + "\n" + runner.markdown("Ablation", text, ablation)
+
+
+def separated(seed):
+    """What `separate` says of one of `mixtures`, told the number and not: worst correlation, findings, errors, coverage."""
+    warnings.simplefilter("ignore")
+    X, S, d, drawn = mixtures(seed)
+    rows = []
+    for told in (True, False):
+        row, start = {"seed": seed, "told": told, "drawn": drawn, "d": d}, time.perf_counter()
+        try:
+            found = bionica.separate(X, d if told else "auto", random_state=0)
+        except (ValueError, bionica.DivergenceError) as error:
+            rows.append(row | {"refused": str(error)})
+            continue
+        Y, moved = np.asarray(found.transform(X)), found.diagnosis_.uncertainty_
+        row |= {"seconds": time.perf_counter() - start, "findings": [one.name for one in found.diagnosis_.findings],
+                "n": found.choice_.n_sources, "candidates": found.choice_.candidates, "method": found.choice_.method}  # fmt: skip
+        with np.errstate(all="ignore"):  # two abundances are as much each other's opposite as themselves
+            cosine = np.nan_to_num(np.abs(S[:, :d].T @ Y) / np.linalg.norm(Y, axis=0))
+            r = np.nan_to_num(np.abs(np.corrcoef(S[:, :d].T, Y.T)[:d, d:]))
+        sources, order = linear_sum_assignment(-cosine / np.linalg.norm(S[:, :d], axis=0)[:, None])
+        fits = d <= Y.shape[1] <= S.shape[1]
+        row |= {"worst": float(r[sources, order].min()) if fits else 0.0, "errors": ((), ()), "inside": []}
+        if fits and moved is not None:
+            row["errors"] = errors(S[:, :d], Y, order, moved.sources)
+            scale = np.sum(Y[:, order] * S[:, :d], axis=0) / np.sum(S[:, :d] ** 2, axis=0)
+            beyond = np.abs(Y[:, order] - scale * S[:, :d]) / (moved.sources * Y.std(axis=0))[order]
+            row["inside"] = np.mean(beyond < 1.645, axis=0).tolist()
+        rows.append(row)
+    return rows
+
+
+def separations(args):
+    """Verdicts of `separate` on `mixtures`: wrong called right, right called wrong, the count, and what errors cover."""
+    seeds = range(args.seed0, args.seed0 + args.n)
+    with parallel_config("loky", inner_max_num_threads=1):
+        rows = [
+            row for two in Parallel(args.jobs, batch_size=1)(delayed(separated)(seed) for seed in seeds) for row in two
+        ]
+    if args.json:
+        args.json.write_text(json.dumps(rows))
+    rows = [row for row in rows if "refused" not in row]
+    table, causes = [], []
+    for told in (True, False):
+        some = [row for row in rows if row["told"] == told]
+        wrong, right = confusion(some, without=())
+        ok = [row for row in some if not row["findings"]]
+        estimated, true = (np.concatenate([row["errors"][i] for row in ok]) for i in (0, 1))
+        inside = np.concatenate([row["inside"] for row in ok])
+        counted = [row["d"] == row["n"] or (row["d"] in row["candidates"] and bool(row["findings"])) for row in some]
+        table.append({"number": "told" if told else "counted", "wrong, called right": "{} of {}".format(*wrong),
+                      "right, called wrong": "{} of {}".format(*right),
+                      "number right or named": f"{sum(counted)} of {len(counted)}",
+                      "true error below 2 SE": f"{np.mean(true < 2 * estimated):.0%}",
+                      "median SE / true": float(np.median(estimated / true)),
+                      "inside 90 % intervals": f"{np.mean(inside):.0%}",
+                      "s, median": float(np.median([row["seconds"] for row in some]))})  # fmt: skip
+        for i, what in enumerate(("sources", "flaw", "mixing")):
+            for name in sorted({row["drawn"][i] for row in some}):
+                wrong, right = confusion([row for row in some if row["drawn"][i] == name])
+                causes.append({"number": table[-1]["number"], what: name, "wrong, called right": "{} of {}".format(*wrong),
+                               "right, called wrong": "{} of {}".format(*right)})  # fmt: skip
+    parts = [[row for row in causes if what in row] for what in ("sources", "flaw", "mixing")]
+    note = f"{args.n} mixtures from seed {args.seed0}. Errors are those of fits called right."
+    return "\n".join(
+        [runner.markdown("separate", note, table), *(runner.markdown("By what was drawn", "", p) for p in parts)]
+    )
 
 
 def draw_errors(path):
@@ -439,6 +565,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     tables = {
         "verdicts": verdicts,
+        "separate": separations,
         "streams": streams,
         "bands": bands,
         "counting": counting,
