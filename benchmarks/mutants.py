@@ -13,6 +13,7 @@ import ast
 import copy
 import itertools
 import os
+import queue
 import random
 import shutil
 import subprocess
@@ -20,6 +21,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -51,7 +53,7 @@ UNCHANGED = {"annotation", "returns", "decorator_list"}
 
 
 class Mutant(NamedTuple):
-    """A change of the bytes start to end of a file."""
+    """A change of the bytes start to end of a file of the package."""
 
     path: Path
     line: int
@@ -88,8 +90,8 @@ def changed(node: Any) -> Iterator[ast.AST]:
             yield other(value=ast.Constant(None))
 
 
-def mutants(path: Path) -> Iterator[Mutant]:
-    """All mutants of a file."""
+def mutants(path: Path, package: Path) -> Iterator[Mutant]:
+    """All mutants of a file of the package."""
     source = path.read_bytes()
     starts = [0, *itertools.accumulate(map(len, source.splitlines(keepends=True)))]
     waiting: list[Any] = [ast.parse(source)]
@@ -100,7 +102,7 @@ def mutants(path: Path) -> Iterator[Mutant]:
             after = (
                 ast.unparse(new) if isinstance(new, ast.Return | ast.Name | ast.Attribute) else f"({ast.unparse(new)})"
             )
-            yield Mutant(path, node.lineno, start, end, source[start:end].decode(), after)
+            yield Mutant(path.relative_to(package), node.lineno, start, end, source[start:end].decode(), after)
         for name, value in ast.iter_fields(node):
             children = value if isinstance(value, list) else [value]
             children = [c for c in children if isinstance(c, ast.AST) and not isinstance(c, ast.Raise | ast.JoinedStr)]
@@ -128,38 +130,54 @@ def run(arguments: tuple[str, ...], folder: Path, limit: float) -> tuple[bool, s
     return done.returncode == 0, failed[0] if failed else done.stderr[-300:]
 
 
+def judge(m: Mutant, folders: "queue.SimpleQueue[Path]", limit: float, broken: list[str]) -> tuple[bool, str]:
+    """Whether the tests notice a mutant, in one of the copies of the package; and a line that says so."""
+    folder = folders.get()
+    package = folder / "bionica"
+    path, start, failed, noticed = package / m.path, time.perf_counter(), "", False
+    source = path.read_bytes()
+    while not noticed:
+        path.write_bytes(source[: m.start] + m.after.encode() + source[m.end :])
+        passed, failed = run((*tests_of(path, package), *broken), folder, limit)
+        path.write_bytes(source)
+        failed = f"{path}{failed}" if failed.startswith("::") else failed  # a doctest
+        if passed:
+            break
+        noticed = "::" not in failed or run((failed,), folder, limit)[0]
+        broken += [] if noticed else [f"--deselect={failed}"]
+    folders.put(folder)
+    change = f"{m.path}:{m.line}  {' '.join(m.before.split())}  ->  {m.after}"
+    print(
+        "noticed " if noticed else "SURVIVED", f" {change}  ({time.perf_counter() - start:.0f} s) {failed}", flush=True
+    )
+    return noticed, change
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--n", type=int, default=30, help="mutants (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--limit", type=float, default=600, help="seconds for a mutant (default: %(default)s)")
     parser.add_argument("--only", default="", help="files whose name begins so, such as cone/ or trust/count")
+    parser.add_argument("--n-jobs", type=int, default=1, help="mutants at a time (default: %(default)s)")
     args = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name:
-        folder, package = Path(name), Path(name) / "bionica"
-        shutil.copytree(ROOT / "src" / "bionica", package, ignore=shutil.ignore_patterns("__pycache__"))
-        files = [path for path in sorted(package.rglob("*.py")) if tests_of(path, package)]
-        every = [m for f in files if f.relative_to(package).as_posix().startswith(args.only) for m in mutants(f)]
-        drawn = random.Random(args.seed).sample(every, min(args.n, len(every)))
-        print(f"{len(drawn)} of {len(every)} mutants", flush=True)
-        survivors, broken = [], []
-        for m in drawn:
-            source, start, failed = m.path.read_bytes(), time.perf_counter(), ""
-            mutated, noticed = source[: m.start] + m.after.encode() + source[m.end :], False
-            while not noticed:
-                m.path.write_bytes(mutated)
-                passed, failed = run((*tests_of(m.path, package), *broken), folder, args.limit)
-                m.path.write_bytes(source)
-                failed = f"{m.path}{failed}" if failed.startswith("::") else failed  # a doctest
-                if passed:
-                    break
-                noticed = "::" not in failed or run((failed,), folder, args.limit)[0]
-                broken += [] if noticed else [f"--deselect={failed}"]
-            change = f"{m.path.relative_to(package)}:{m.line}  {' '.join(m.before.split())}  ->  {m.after}"
-            survivors += [] if noticed else [change]
-            result = "noticed " if noticed else "SURVIVED"
-            print(f"{result}  {change}  ({time.perf_counter() - start:.0f} s) {failed}", flush=True)
-    print(*broken, sep="\n")  # tests that fail without a change too
+    source = ROOT / "src" / "bionica"
+    files = [path for path in sorted(source.rglob("*.py")) if tests_of(path, source)]
+    every = [m for f in files if f.relative_to(source).as_posix().startswith(args.only) for m in mutants(f, source)]
+    drawn = random.Random(args.seed).sample(every, min(args.n, len(every)))
+    print(f"{len(drawn)} of {len(every)} mutants", flush=True)
+    folders: queue.SimpleQueue[Path] = queue.SimpleQueue()
+    broken: list[str] = []  # tests that fail without a change too
+    with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(args.n_jobs) as pool:
+        for job in range(args.n_jobs):
+            shutil.copytree(source, Path(name, str(job), "bionica"), ignore=shutil.ignore_patterns("__pycache__"))
+            folders.put(Path(name, str(job)))
+        survivors = [
+            change
+            for noticed, change in pool.map(lambda m: judge(m, folders, args.limit, broken), drawn)
+            if not noticed
+        ]
+    print(*broken, sep="\n")
     print(f"\n{len(drawn) - len(survivors)} of {len(drawn)} mutants were noticed. Survivors:", *survivors, sep="\n  ")
 
 
