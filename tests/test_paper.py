@@ -12,7 +12,7 @@ import bionica
 from bionica import datasets, metrics, reference
 from bionica.paper import Reproduction, claims_of, plans_of, results
 from bionica.paper.authors import AuthorsRun
-from bionica.paper.plans import NETWORKS, CorrelationFloor, UnitVariance
+from bionica.paper.plans import NETWORKS, CorrelationFloor
 from bionica.sweep.table import Table, geometric
 
 ROOT = Path(__file__).parents[1]
@@ -171,20 +171,6 @@ def test_geometric_mean_and_one_standard_deviation_of_the_logarithm():
     np.testing.assert_allclose(low, [0.1, 0.01])
     np.testing.assert_allclose(high, [0.4, 0.01])
     assert np.isfinite(geometric(np.zeros((2, 1)))).all()
-
-
-def test_outputs_are_scaled_by_their_second_half():
-    class Outputs:
-        def partial_fit_transform(self, X):
-            return X
-
-    class Scaled(UnitVariance, Outputs):
-        pass
-
-    X = np.random.default_rng(0).exponential(size=(400, 2)) * np.repeat([[5.0], [3.0]], 200, axis=0)
-    Y = Scaled().partial_fit_transform(X)
-    np.testing.assert_allclose(Y[200:].std(axis=0), 1)
-    np.testing.assert_allclose(Y / X, (Y / X)[0] + np.zeros((400, 2)))
 
 
 def test_the_correlation_floor_is_that_of_the_metric():

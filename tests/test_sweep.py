@@ -294,8 +294,6 @@ def test_a_labelled_baseline_that_equals_a_grid_point_has_its_rows(tmp_path):
         ({"network": [{**GRID, "params": {"random_state": 1}}]}, ["random_state", "seeds"]),
         ({"network": [{**GRID, "published": "d10"}]}, ["n_components = 10", "3 sources"]),
         ({"network": [{"name": "BatchNICA", "published": "d3"}]}, ["BatchNICA", "no published setting"]),
-        ({"network": [{"name": "InterneuronNICA", "params": {"precondition": "natural"}}]}, ["precondition", "StreamingNICA"]),
-        ({"network": [{"name": "ConeNetwork", "grid": {"precondition": ["none"]}}]}, ["precondition", "omit it"]),
         ({"network": [GRID, GRID]}, ["network.label", "differ"]),
         ({"seeds": [1, 1]}, ["seeds = [1, 1]", "differ"]),
         ({"data": [{**DATA, "kind": "uniform"}]}, ["data[0]: kind = 'uniform'", "sparse_uniform"]),

@@ -30,7 +30,6 @@ Sources = NDArray[np.floating[Any]]
 
 _IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".gif", ".pgm")
 _SHIPPED = ("camera", "brick", "gravel", "grass", "moon")  # inside scikit-image's wheel: no download
-_LUMINANCE = (0.2125, 0.7154, 0.0721)  # of linear RGB, ITU-R BT.709
 _PAPER_MIXING = {
     "d3": ((0.031518, 0.38793, 0.061132), (-0.78502, 0.16561, 0.12458), (0.34782, 0.27295, 0.67793)),
     "d10": (
@@ -279,8 +278,7 @@ def mix(
     ((1000, 5), (5, 3), True)
     """
     S = np.asarray(S)
-    if S.dtype != np.float32:
-        S = S.astype(np.float64, copy=False)
+    S = S.astype(np.float32 if S.dtype == np.float32 else np.float64, copy=False)
     if S.ndim != 2 or S.size == 0:
         raise ValueError(f"S has shape {S.shape}: pass (n_samples, n_sources), neither of them 0")
     d = S.shape[1]
@@ -348,8 +346,7 @@ def paper_mixing(setting: Literal["d3", "d10", "images", "images-printed"]) -> N
     """The paper's mixing matrix, every entry as printed, but for the images.
 
     *Erratum.* The matrix that the paper prints for the images ("images-printed", squared norm 14.65) is not that of the authors'
-    data ("images", 2.34). With the settings of table 1 on the paper's patches, five presentations, the error over the last one is
-    below 0.1 in 10 of 10 runs of Algorithm 2 and 6 of Algorithm 1 with the second, and in 0 and 6 with the first.
+    data ("images", 2.34), with which Algorithm 2 recovers them.
 
     Parameters
     ----------
@@ -398,12 +395,7 @@ def natural_images(
     -------
     ndarray of shape (n_pixels, n_images)
         Pixels in reading order, each image shifted to minimum 0 and scaled to variance 1. Colours become luminance,
-        transparency is ignored.
-
-    Notes
-    -----
-    Images are never exactly uncorrelated. The largest correlation and the `bionica.metrics.correlation_floor` are 0.040 and
-    2.2e-3 for the default, 0.21 and 0.0326 for the three patches of the paper.
+        transparency is ignored. Images are never exactly uncorrelated (`bionica.metrics.correlation_floor`).
 
     Examples
     --------
@@ -433,7 +425,7 @@ def _read_images(path: Path | None, names: Sequence[str] | None) -> list[tuple[s
         path = path / "sources.npy"
     readers: list[tuple[str, Callable[[], Any]]]
     if path is None:
-        names = ("camera", "brick", "gravel") if names is None else names
+        names = _SHIPPED[:3] if names is None else names
         data = _skimage("the sample images").data
         readers = [(name, getattr(data, name)) for name in _SHIPPED]
     elif not path.exists():
@@ -467,7 +459,8 @@ def _skimage(wanted: str) -> Any:
 def _gray(label: str, image: NDArray[Any]) -> NDArray[np.float64]:
     image = np.asarray(image, dtype=np.float64)
     if image.ndim == 3 and image.shape[2] in (1, 2, 3, 4):
-        image = image[..., :3] @ np.array(_LUMINANCE) if image.shape[2] > 2 else image[..., 0]
+        luminance = (0.2125, 0.7154, 0.0721)  # of linear RGB, ITU-R BT.709
+        image = image[..., :3] @ np.array(luminance) if image.shape[2] > 2 else image[..., 0]
     if image.ndim != 2 or image.size == 0:
         raise ValueError(f"image {label!r} has shape {image.shape}: pass (height, width) or (height, width, 3)")
     return image

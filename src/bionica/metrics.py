@@ -35,7 +35,7 @@ def _validated(name: str, array: ArrayLike) -> Floats:
     checked = samples.matrix(array, name, "bionica.metrics", np.float64)
     if (largest := np.abs(checked).max()) > 1e140:  # its square overflows in sums
         raise ValueError(
-            f"{name} holds {largest:.3g}: the network diverged; use its default natural steps, or a smaller eta0"
+            f"{name} holds {largest:.3g}: the network diverged; use a smaller eta0, or rescale the mixtures"
         )
     return checked
 
@@ -347,9 +347,9 @@ def spectral_angle(spectra: ArrayLike, estimates: ArrayLike, *, per_source: bool
     """
     A, B = _validated("spectra", spectra), _validated("estimates", estimates)
     if A.shape[1] != B.shape[1] or len(A) > len(B):
+        shapes = f"spectra has shape {A.shape} and estimates {B.shape}"
         raise ValueError(
-            f"spectra has shape {A.shape} and estimates {B.shape}: give a row for each spectrum, as spectra_ has, of the same "
-            "channels, and at least as many estimates"
+            f"{shapes}: give a row for each spectrum, of the same channels, and at least as many estimates"
         )
     a, b = (M / np.maximum(np.linalg.norm(M, axis=1, keepdims=True), 1e-300) for M in (A, B))
     # atan2 of |a - b| and |a + b| is accurate for small angles, where arccos of the cosine is not.

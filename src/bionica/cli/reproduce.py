@@ -10,13 +10,13 @@ import typer
 from ..io import check_folder, import_optional
 from .console import Console
 
-_TARGETS = ("figure1", "figure2", "figure3", "figure4", "figure5", "table1", "convergence", "cone-network", "all")
+_TARGETS = ("figure1", "figure2", "figure3", "figure4", "figure5", "table1", "convergence", "all")
 Target = StrEnum("Target", {name: name for name in _TARGETS})  # type: ignore[misc]
 _ALL = Target("all")
 
 
 def reproduce(
-    target: Annotated[Target, typer.Argument(help="all: the paper's, without convergence, cone-network.")] = _ALL,
+    target: Annotated[Target, typer.Argument(help="all: the paper's, without convergence.")] = _ALL,
     runs: Annotated[int | None, typer.Option(min=1, help="Runs: 10, at most 5 in table1; 30 in convergence.")] = None,
     jobs: Annotated[int, typer.Option(min=0, help="Processes; 0: one for each core.")] = 0,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the results.")] = Path("results"),
@@ -60,7 +60,7 @@ def reproduce(
         if "images" in {setting for _, setting in plans}:
             check_images(path)  # before the first run
         elif images is not None:
-            raise typer.BadParameter(f"--images is for figure5, cone-network and table1 --full, not for {target}")
+            raise typer.BadParameter(f"--images is for figure5 and table1 --full, not for {target}")
         inputs = [] if images is None else [f for f in (images, *images.glob("*")) if f.is_file()]
         check_folder(output, file_names(names, target.value), inputs, replace=force)
         options: dict[str, Any] = {"n_jobs": jobs or -1, "device": "cpu", "force": force}

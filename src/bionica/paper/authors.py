@@ -78,12 +78,12 @@ def two_layer_nsm_step(state: State, x: Array, eta: float) -> Array:
     return y
 
 
-#: The step of each network, and the weights that are given: feedforward ones. Those of the output neurons, the last, are flipped.
-_NETWORKS = {
-    "InterneuronNICA": (interneuron_step, ("W_xy",)),
-    "TwoCompartmentNICA": (two_compartment_step, ("W_xz",)),
-    "TwoLayerNSM": (two_layer_nsm_step, ("W_xh", "W_hy")),
-    "NonnegativePCA": (reference.nonnegative_pca_step, ("W",)),
+#: Start and step of each network, and its feedforward weights, which may be given; the last of them are flipped if silent.
+_NETWORKS: dict[str, Any] = {
+    "InterneuronNICA": (reference.interneuron, interneuron_step, ("W_xy",)),
+    "TwoCompartmentNICA": (reference.two_compartment, two_compartment_step, ("W_xz",)),
+    "TwoLayerNSM": (reference.two_layer_nsm, two_layer_nsm_step, ("W_xh", "W_hy")),
+    "NonnegativePCA": (reference.nonnegative_pca, reference.nonnegative_pca_step, ("W",)),
 }
 
 
@@ -105,18 +105,14 @@ class AuthorsRun(BaseEstimator):  # type: ignore[misc]
 
     def partial_fit_transform(self, X: Array, y: None = None) -> Array:
         """Learn from all of X, and return the outputs as each sample arrived."""
-        step, forward = _NETWORKS[self.network]
+        start, step, forward = _NETWORKS[self.network]
         table = getattr(bionica, self.network).as_published(self.setting).get_params()
         d, (T, k), rng = table["n_components"], X.shape, np.random.default_rng(self.random_state)
-        if self.network == "InterneuronNICA":
-            state = reference.interneuron(d, k, rng)
-        elif self.network == "TwoCompartmentNICA":
-            state = reference.two_compartment(d, k, rng, table["tau"])
-        elif self.network == "TwoLayerNSM":
-            state = reference.two_layer_nsm(d, k, rng)
-        else:
+        own = {"tau": table["tau"]} if "tau" in table else {}
+        if self.network == "NonnegativePCA":
             Lambda, U = np.linalg.eigh(np.cov(X.T))
-            state = reference.nonnegative_pca(d, k, rng, F=U / np.sqrt(Lambda) @ U.T)
+            own["F"] = U / np.sqrt(Lambda) @ U.T
+        state = start(d, k, rng, **own)
         state |= {name: np.array((self.init or state)[name], dtype=float) for name in forward}
         Y = np.empty((T, d))
         for t, eta in enumerate(reference.learning_rate(np.arange(T), table["eta0"], table["decay"])):

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.stats import binomtest
 
 from ..sweep.table import Row
-from .figures import label_of
+from .figures import label_of, new_figure
 from .plans import MAPS, TUNED
 
 #: A run has separated its matrix if the held-out SINR of the final network is above this, in dB.
@@ -29,7 +29,6 @@ SECTIONS = {
         "As the first map. What was slow is separated now, what is stuck is not.",
     ),
 }
-_SHARE = {"cmap": "cividis", "vmin": 0, "vmax": 100}
 
 
 def cells_of(rows: Sequence[Row]) -> list[Row]:
@@ -50,11 +49,10 @@ def cells_of(rows: Sequence[Row]) -> list[Row]:
             "setting": setting,
             "condition": condition,
             "runs": runs,
-            "low": low,
-            "high": high,
+            "separated": separated,
         }
         percent, median = 100 * separated / runs, float(np.median(scores))
-        cells.append({**cell, "separated": separated, "percent": percent, "median_sinr": median})
+        cells.append({**cell, "percent": percent, "low": low, "high": high, "median_sinr": median})
     order = list(dict.fromkeys(row["network"] for row in rows))
     return sorted(cells, key=lambda cell: order.index(cell["network"]))
 
@@ -83,13 +81,11 @@ def markdown(experiment: str, cells: Sequence[Row]) -> str:
 
 def map_figure(experiment: str, cells: Sequence[Row]) -> Any:
     """Draw a map: a panel for each network, a column for each condition number, the percentage in each cell."""
-    from matplotlib.figure import Figure
-
     networks = list(dict.fromkeys(cell["network"] for cell in cells))
     conditions = list(dict.fromkeys(cell["condition"] for cell in cells))
     settings = list(MAPS[experiment])
     n_rows = -(-len(networks) // 4)
-    figure = Figure(figsize=(12.5, n_rows * (0.5 + 0.36 * len(settings)) + 0.5), layout="constrained")
+    figure = new_figure(12.5, n_rows * (0.5 + 0.36 * len(settings)) + 0.5)
     axes = figure.subplots(n_rows, 4, squeeze=False, sharex=True, sharey=True)
     for axis, network in zip(axes.flat, networks, strict=False):
         share = np.full((len(settings), len(conditions)), np.nan)
@@ -98,7 +94,7 @@ def map_figure(experiment: str, cells: Sequence[Row]) -> Any:
             share[place] = cell["percent"]
             color = "black" if cell["percent"] > 50 else "white"
             axis.text(*place[::-1], f"{cell['percent']:.0f}", ha="center", va="center", fontsize=9, color=color)
-        image = axis.imshow(share, aspect="auto", **_SHARE)
+        image = axis.imshow(share, cmap="cividis", vmin=0, vmax=100, aspect="auto")
         axis.set_title(name_of(network), fontsize=10)
         axis.set_xticks(range(len(conditions)), [f"{condition:g}" for condition in conditions])
         axis.set_yticks(range(len(settings)), [MAPS[experiment][setting].label for setting in settings], fontsize=9)

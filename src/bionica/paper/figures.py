@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from .. import NoncenteredWhitener, datasets, metrics, plot
 from ..errors import DivergenceError
-from ..sweep.run import outputs
+from ..sweep.run import learn
 from ..sweep.table import Row
 from .plans import SETTINGS, Reproduction, plans_of
 
@@ -35,8 +35,6 @@ LOOKS = {
     "StreamingNICA": ("StreamingNICA (ours, no tuning)", "#000000", "-"),
     "InterneuronNICA untuned": ("Algorithm 1, untuned defaults", "#0072B2", "--"),
     "TwoCompartmentNICA untuned": ("Algorithm 2, untuned defaults", "#D55E00", "--"),
-    "ConeNetwork": ("ConeNetwork", "#009E73", "-"),
-    "MinimumVolumeCone": ("MinimumVolumeCone (stream)", "#CC79A7", "-"),
     "BatchNICA": ("BatchNICA (offline)", "#000000", "-."),
     "correlation floor": ("correlation floor", "#7F7F7F", ":"),
 }
@@ -47,7 +45,8 @@ def label_of(network: str) -> str:
     return LOOKS[network][0]
 
 
-def _figure(width: float, height: float) -> Any:
+def new_figure(width: float, height: float) -> Any:
+    """Return an empty figure of this size in inches."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")
@@ -61,10 +60,8 @@ def _legend(figure: Any, axis: Any, columns: int) -> None:
 def error_figure(config: Reproduction, rows: Sequence[Row]) -> Any:
     """Draw the error curves of several settings side by side (the paper's figure 4)."""
     settings = [setting for setting in SETTINGS if setting in {row["setting"] for row in rows}]
-    n_rows = -(-len(settings) // 3)
-    n_columns = -(-len(settings) // n_rows)
-    figure = _figure(5.6 * n_columns, 4.8 * n_rows)
-    axes = figure.subplots(n_rows, n_columns, squeeze=False).flat
+    figure = new_figure(5.6 * len(settings), 4.8)
+    axes = figure.subplots(1, len(settings), squeeze=False)[0]
     for axis, setting in zip(axes, settings, strict=True):
         _draw_errors(axis, [row for row in rows if row["setting"] == setting], config.as_authors)
         axis.set_title(SETTINGS[setting], fontsize=11)
@@ -109,12 +106,12 @@ def check_images(images: str | None) -> Array:
 def scatter_figure(config: Reproduction, rows: Sequence[Row]) -> Any:
     """Draw sources, mixtures, whitened mixtures and recovered sources, and follow three of the sources (figure 1)."""
     (case,) = plans_of(replace(config, experiments=("figure1",)))["figure1", "d2"].cases()
-    _, S, X, Y = outputs(case)
+    *_, S, X, Y = learn(case)
     whitened = np.asarray(NoncenteredWhitener(2).fit_transform(X))
     clouds = (S, X, whitened, Y[:, metrics.match_sources(S, Y).permutation])
     corners = np.array([[0.45, 2.6], [2.5, 0.55], [1.9, 1.9]])
     tracked = [np.argmin(((S[:N_POINTS] - corner) ** 2).sum(axis=1)) for corner in corners]
-    figure = _figure(13.0, 3.6)
+    figure = new_figure(13.0, 3.6)
     for axis, cloud, (name, symbol) in zip(figure.subplots(1, 4), clouds, _CLOUDS.items(), strict=True):
         axis.axhline(0, color="0.75", linewidth=0.8, zorder=0)
         axis.axvline(0, color="0.75", linewidth=0.8, zorder=0)
@@ -132,8 +129,8 @@ def circuit_figure(config: Reproduction, rows: Sequence[Row]) -> Any:
     """Draw the circuit of a network with the weights that it has learned (figures 2 and 3)."""
     experiment = rows[0]["experiment"]
     (case,) = plans_of(replace(config, experiments=(experiment,)))[experiment, "d3"].cases()
-    figure = _figure(5.6, 4.4)
-    plot.circuit(outputs(case)[0], ax=figure.subplots())
+    figure = new_figure(5.6, 4.4)
+    plot.circuit(learn(case)[1], ax=figure.subplots())
     return figure
 
 
@@ -147,13 +144,13 @@ def images_figure(config: Reproduction, rows: Sequence[Row]) -> Any:
     plan = plans_of(replace(config, experiments=("figure5",), runs=1))["figure5", "images"]
     for case, title in zip(plan.cases(), ("Algorithm 1", "Algorithm 2"), strict=False):
         with suppress(DivergenceError):
-            _, presented, _, Y = outputs(case)
+            *_, presented, _, Y = learn(case)
             order = case.data.order(case.seed)
             assert order is not None
             recovered = np.empty_like(S)
             recovered[order[-len(S) :]] = Y[-len(S) :, metrics.match_sources(presented, Y).permutation]
             pictures.append((f"Recovered by\n{title}", recovered))
-    figure, side = _figure(12.5, 6.6), isqrt(len(S))
+    figure, side = new_figure(12.5, 6.6), isqrt(len(S))
     left, right = figure.subfigures(1, 2, width_ratios=(0.43, 0.57))
     for axes, (title, images) in zip(left.subplots(len(pictures), 3), pictures, strict=True):
         plot.images(images, (side, side), axes=axes)
@@ -170,7 +167,7 @@ def grid_figure(config: Reproduction, rows: Sequence[Row]) -> Any:
     finite = [row["error"] for row in rows if isfinite(row["error"])] or [1.0]
     limits = {"vmin": log10(min(finite)), "vmax": min(0.0, log10(max(finite)))}
     n_rows = len(panels) // 2  # four networks
-    figure = _figure(11.0, 4.2 * n_rows + 0.5)
+    figure = new_figure(11.0, 4.2 * n_rows + 0.5)
     axes = figure.subplots(n_rows, 2, squeeze=False)
     for axis, ((setting, network), mine) in zip(axes.flat, panels, strict=True):
         image = _draw_grid(axis, mine, limits)

@@ -8,14 +8,14 @@ from ..io import write_own
 from ..report import Sections, figure_bytes, page, picture, table
 from ..sweep.table import Row, Table, table_bytes
 from . import convergence, figures
-from .plans import CONE_NETWORK, EPOCHS, MAPS, SETTINGS, Reproduction
+from .plans import EPOCHS, MAPS, SETTINGS, Reproduction
 from .results import Tables, best_settings, claims_of, final_rows, grid_means, rows_of
 
-#: Columns of the tables of the page: key of a row -> heading.
+#: Columns of the tables of the page: keys of a row, the second and third of an interval -> heading.
 _ERRORS = {
-    "setting": "", "network": "method", "runs": "runs", "failed": "failed", "mean": "mean error", "low": "90 % from",
-    "high": "to", "geometric_mean": "geometric mean", "geometric_low": "1 SD from", "geometric_high": "to",
-    "median": "median", "least": "least", "largest": "largest", "last_tenth": "last tenth",
+    "setting": "", "network": "method", "runs": "runs", "failed": "failed", "mean low high": "mean error (90 % interval)",
+    "geometric_mean geometric_low geometric_high": "geometric mean (1 SD)", "median least largest": "median (range)",
+    "last_tenth": "last tenth",
 }  # fmt: skip
 _GRID = {
     "setting": "", "network": "network", "settings": "settings", "failed": "failed", "runs": "runs of each", "best": "best",
@@ -25,12 +25,6 @@ _CLAIMS = ("where", "the paper", "our runs", "agree")
 _LEAD = "Online nonnegative ICA with single-layer networks: runs by the paper's protocol, beside its statements."
 #: Heading, figure and caption of each experiment, in the order of the page.
 _SECTIONS = {
-    CONE_NETWORK: (
-        "Correlated sources", figures.error_figure,
-        "error(t) on uniform sources with a Gaussian copula in 2 d mixtures, on odorants with such a copula at 21 receptors and "
-        "on Dirichlet abundances in 10 mixtures, with noise 36 dB below them; on images without noise. One pass, default "
-        "parameters; outputs are scaled to variance 1. Not in the paper.",
-    ),
     "figure1": ("Figure 1: the problem", figures.scatter_figure, "Plumbley's two steps; three sources followed."),
     "figure2": (
         "Figure 2: the circuit of Algorithm 1", figures.circuit_figure,
@@ -121,5 +115,10 @@ def write_reproduction(config: Reproduction, tables: Tables, folder: Path, targe
 
 def _table(columns: dict[str, str], rows: Sequence[Row]) -> str:
     """A table of the page, with methods and settings named as in the figures."""
+
+    def cell(row: Row, keys: str) -> object:
+        value, *ends = (row[key] for key in keys.split())
+        return f"{value:.3g} ({ends[0]:.3g} to {ends[1]:.3g})" if ends and value is not None else value
+
     rows = [{**row, "setting": SETTINGS[row["setting"]], "network": figures.label_of(row["network"])} for row in rows]
-    return table(tuple(columns.values()), [[row[name] for name in columns] for row in rows])
+    return table(tuple(columns.values()), [[cell(row, keys) for keys in columns] for row in rows])

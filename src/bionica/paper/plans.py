@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from .. import ConeNetwork, MinimumVolumeCone, datasets, metrics
+from .. import datasets, metrics
 from ..estimator import SOURCES
 from ..sweep import Plan
 
@@ -19,24 +19,8 @@ Array = NDArray[Any]
 NETWORKS = ("InterneuronNICA", "TwoCompartmentNICA", "TwoLayerNSM", "NonnegativePCA")
 #: The experiments that `bionica reproduce` knows.
 EXPERIMENTS = ("figure1", "figure2", "figure3", "figure4", "figure5", "table1")
-#: The networks of the circuits in figures 2 and 3.
-CIRCUITS = {"figure2": "InterneuronNICA", "figure3": "TwoCompartmentNICA"}
-#: Not in the paper: correlated sources.
-CONE_NETWORK = "cone-network"
-_COPULAS = {f"d{d}-rho{rho:g}": (d, rho) for d, rho in ((3, 0.0), (3, 0.3), (3, 0.5), (3, 0.7), (5, 0.5), (10, 0.5))}
-_COPULA = {"kind": "copula_uniform", "df": np.inf}
-#: Its settings and their data; "images" is one presentation of them.
-CORRELATED: dict[str, dict[str, Any]] = {
-    **{setting: {**_COPULA, "d": d, "rho": rho, "n_mixtures": 2 * d} for setting, (d, rho) in _COPULAS.items()},
-    "odors": {"kind": "odors", "d": 5, "rho": 0.5},
-    "abundances": {"kind": "abundances", "d": 5, "n_mixtures": 10},
-    "images": {},
-}
 #: The settings in words.
-SETTINGS = {"d2": "d = 2", "d3": "d = 3", "d10": "d = 10"} | {
-    s: f"d = {d}, correlation {r:g}" for s, (d, r) in _COPULAS.items()
-}
-SETTINGS |= {"odors": "odors, d = 5, correlation 0.5", "abundances": "abundances, d = 5", "images": "images"}
+SETTINGS = {"d2": "d = 2", "d3": "d = 3", "d10": "d = 10", "images": "images"}
 #: Most runs of a setting in the grid search, which ranks settings and does not measure one.
 GRID_RUNS = 5
 #: Times of an error curve, and presentations of the images.
@@ -102,16 +86,15 @@ class Reproduction:
 
 def plans_of(config: Reproduction) -> dict[tuple[str, str], Plan]:
     """Return the plan of every experiment and setting, the long ones first."""
-    grids = ("images", "d10", "d3") if config.full else ("d3",)
+    grids = ["images", "d10", "d3"] if config.full else ["d3"]
     settings = {
-        "figure1": ("d2",),
-        "figure2": ("d3",),
-        "figure3": ("d3",),
-        "figure4": ("d10", "d3"),
-        "figure5": ("images",),
-        "table1": grids,
+        "figure1": ["d2"],
+        "figure2": ["d3"],
+        "figure3": ["d3"],
+        "figure4": ["d10", "d3"],
+        "figure5": ["images"],
     }
-    settings |= {CONE_NETWORK: tuple(CORRELATED)} | {name: tuple(rows) for name, rows in MAPS.items()}
+    settings |= {"table1": grids} | {name: [*rows] for name, rows in MAPS.items()}
     return {(name, setting): _plan(config, name, setting) for name in config.experiments for setting in settings[name]}
 
 
@@ -135,37 +118,27 @@ def _map_plan(config: Reproduction, row: MapRow) -> Plan:
 def _plan(config: Reproduction, experiment: str, setting: str) -> Plan:
     if experiment in MAPS:
         return _map_plan(config, MAPS[experiment][setting])
-    runs = {"figure1": 1, "figure2": 1, "figure3": 1, "table1": min(config.runs, GRID_RUNS)}.get(
-        experiment, config.runs
-    )
-    body: dict[str, Any] = {
-        "seeds": list(range(config.seed, config.seed + runs)),
-        "times": 1 if experiment == "table1" else N_TIMES,
-    }
+    most = {"figure1": 1, "figure2": 1, "figure3": 1, "table1": GRID_RUNS}
+    runs = min(config.runs, most.get(experiment, config.runs))
+    seeds, times = list(range(config.seed, config.seed + runs)), 1 if experiment == "table1" else N_TIMES
+    data: dict[str, Any]
     if setting == "images":
-        data: dict[str, Any] = {"kind": "images", "path": config.images}
-        data["epochs"] = 1 if experiment == CONE_NETWORK else EPOCHS
-    elif experiment == CONE_NETWORK:
-        data = CORRELATED[setting] | {"snr_db": 36, "T": config.n_samples}
+        data = {"kind": "images", "path": config.images, "epochs": EPOCHS}
     elif setting == "d2":
         data = {"kind": "sparse_uniform", "d": 2, "T": 20_000, "mixing": FIGURE1_MIXING}
     else:
         data = {"kind": "sparse_uniform", "d": int(setting[1:]), "T": config.n_samples, "mixing": setting}
-    body |= {"data": [{"name": setting, **data}], "network": _networks(config, experiment, setting)}
-    return Plan.from_dict(body)
+    networks = _networks(config, experiment, setting)
+    return Plan.from_dict({"seeds": seeds, "times": times, "data": [{"name": setting, **data}], "network": networks})
 
 
 def _networks(config: Reproduction, experiment: str, setting: str) -> list[dict[str, Any]]:
     if experiment == "figure1":
         return [{"name": "BatchNICA"}]
-    if experiment == CONE_NETWORK:
-        scaled = ("ConeNetwork", "MinimumVolumeCone")
-        ours = [{"name": f"{__name__}:Scaled{name}", "label": name} for name in scaled]
-        return [*ours, {"name": "StreamingNICA"}]
     if experiment == "table1":
         return [network | {"published": setting} for network in tomllib.loads(paper_grid())["network"]]
-    if experiment in CIRCUITS:
-        return [{"name": CIRCUITS[experiment], "published": setting}]
+    if experiment in ("figure2", "figure3"):  # the circuits of the two algorithms
+        return [{"name": NETWORKS[experiment == "figure3"], "published": setting}]
     networks: list[dict[str, Any]] = [{"name": name, "published": setting} for name in NETWORKS]
     if config.as_authors:
         name = "bionica.paper.authors:AuthorsRun"
@@ -180,23 +153,6 @@ def _networks(config: Reproduction, experiment: str, setting: str) -> list[dict[
 def paper_grid() -> str:
     """Return the plan of the paper's grid search at d = 3, with comments on what a plan can hold (`bionica sweep --example`)."""
     return (files(__package__) / "grid.toml").read_text(encoding="utf-8")
-
-
-class UnitVariance:
-    """Outputs of variance 1 over the second half of the samples, as those of nonnegative ICA."""
-
-    def partial_fit_transform(self, X: Array, y: None = None) -> Array:
-        """Learn, and return the outputs as each sample arrived, scaled."""
-        Y: Array = super().partial_fit_transform(X)  # type: ignore[misc]
-        return np.asarray(Y / np.maximum(Y[len(Y) // 2 :].std(axis=0), 1e-12))
-
-
-class ScaledConeNetwork(UnitVariance, ConeNetwork):  # type: ignore[misc]
-    """ConeNetwork with outputs of variance 1."""
-
-
-class ScaledMinimumVolumeCone(UnitVariance, MinimumVolumeCone):  # type: ignore[misc]
-    """MinimumVolumeCone with outputs of variance 1."""
 
 
 class CorrelationFloor(BaseEstimator):  # type: ignore[misc]

@@ -18,7 +18,7 @@ from ..kernels import cuda as gpu
 from ..kernels.learner import NetworkLearner
 from ..kernels.rule import rule_of, to_arrays
 from .plan import Case
-from .run import Outcome, condition_of, matched_errors, sum_times
+from .run import Outcome, matched_errors, sum_times
 
 
 class _Entry(NamedTuple):
@@ -89,17 +89,13 @@ def _open(case: Case, shared: dict[Any, Any]) -> _Entry | None:
             X = shared[whitened]
         with np.errstate(all="ignore"):
             learner = model._learner_for(X.shape[1], X.dtype)
-            if (
-                not isinstance(learner, NetworkLearner)
-                or rule_of(learner.state).maintain
-                or rule_of(learner.state).step
-            ):
+            if not isinstance(learner, NetworkLearner) or (rule := rule_of(learner.state)).maintain or rule.step:
                 return None
             rates = learner.rates_at(0, len(X))
     except (ArithmeticError, ValueError):  # the CPU finds the same, and says why
         return None
     rates = shared.setdefault((rates.shape, rates.tobytes()), rates)
-    return _Entry(case, learner.state, learner.params, X, S, rates, condition_of(samples))
+    return _Entry(case, learner.state, learner.params, X, S, rates, samples.condition)
 
 
 def _compute(entries: list[_Entry]) -> Generator[Outcome]:

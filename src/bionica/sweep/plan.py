@@ -161,6 +161,11 @@ class Samples(NamedTuple):
     held_out_X: np.ndarray
     A: np.ndarray | None
 
+    @property
+    def condition(self) -> float | None:
+        """Condition number of the mixing matrix, None if that is not known."""
+        return None if self.A is None else float(np.linalg.cond(self.A))
+
 
 def _make(kind: Any, seed: int, **options: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """Return sources (n, d), mixtures (n, k) and the mixing matrix of one presentation; the last `held_out` are held out."""
@@ -288,8 +293,6 @@ class Network:
             _check(isinstance(table, Mapping), key, table, "give names of parameters and their values")
         choices = []
         for key, values in [*((key, [value]) for key, value in params.items()), *grid.items()]:
-            gone = "it no longer exists: for 'natural' name StreamingNICA, for 'scale' and 'none' omit it"
-            _check(key != "precondition", key, values, gone)
             settable = key not in ("random_state", "n_epochs", "shuffle")
             _check(settable, key, values, "give seeds, or epochs and shuffle of the data")
             _check(key not in params or key not in grid, key, values, "it is in params and in grid: give it once")

@@ -77,10 +77,9 @@ class Outcome:
 def run_case(case: Case) -> Outcome:
     """Run one case; a setting that diverges or that the estimator refuses is an outcome too."""
     samples = _load(*case.data_key)  # an error of the data ends the sweep
-    condition = condition_of(samples)
     started = time.perf_counter()
     try:
-        transformer, model, _, Y = learn(case)
+        transformer, model, *_, Y = learn(case)
         if case.data.d != Y.shape[1]:
             raise ValueError(f"{Y.shape[1]} outputs for {case.data.d} sources: set n_components")
         seconds = time.perf_counter() - started
@@ -88,15 +87,10 @@ def run_case(case: Case) -> Outcome:
     except (ArithmeticError, ValueError) as error:
         # Parameters that the rule refuses, for example a learning rate above its limit, or an overflow.
         status = f"diverged at sample {error.sample}" if isinstance(error, DivergenceError) else str(error)
-        return Outcome(case.key, status, None, None, 0, time.perf_counter() - started, condition)
+        return Outcome(case.key, status, None, None, 0, time.perf_counter() - started, samples.condition)
     errors = matched_errors(squared_sums(samples.S, Y, sum_times(case.times)), case.times)
     repairs = sum(getattr(model, "repairs_", {}).values())
-    return Outcome(case.key, "ok", *errors, repairs, seconds, condition, **scores)
-
-
-def condition_of(samples: Samples) -> float | None:
-    """Return the condition number of the mixing matrix, or None if it is not known."""
-    return None if samples.A is None else float(np.linalg.cond(samples.A))
+    return Outcome(case.key, "ok", *errors, repairs, seconds, samples.condition, **scores)
 
 
 def held_out_scores(samples: Samples, transformer: Any, model: Any) -> dict[str, Any]:
@@ -112,21 +106,15 @@ def held_out_scores(samples: Samples, transformer: Any, model: Any) -> dict[str,
     return scores
 
 
-def outputs(case: Case) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray]:
-    """Return the estimator of a case after it has learned, the sources, the mixtures and the outputs."""
-    _, model, X, Y = learn(case)
-    return model, _load(*case.data_key).S, X, Y
-
-
-def learn(case: Case) -> tuple[Any, Any, np.ndarray, np.ndarray]:
-    """Return the transformer of a case, the estimator after it has learned, the mixtures that it got and its outputs."""
+def learn(case: Case) -> tuple[Any, Any, np.ndarray, np.ndarray, np.ndarray]:
+    """Return the transformer of a case, the estimator after it has learned, the sources, the mixtures that it got, its outputs."""
     S, X, *_ = _load(*case.data_key)
     # The table counts samples that did not settle, and the status tells that a setting diverged.
     with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         transformer, model = case.start()
         X = X if transformer is None else transformer.fit_transform(X)
         Y = model.partial_fit_transform(X) if is_online(model) else model.fit_transform(X, S)
-        return transformer, model, X, Y
+        return transformer, model, S, X, Y
 
 
 #: Neighbouring cases share their data.
