@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 
 from bionica import MinimumVolumeCone
-from bionica.cone import stream
+from bionica.cone import sketch
 from bionica.cone.fit import Settings, distance_outside, largest_distance
 from bionica.cone.noise import Leakage, channel_noise, coordinates, find_channels, next_wall
 from bionica.cone.objective import Wall
 from bionica.datasets import copula_uniform, mix
+from bionica.offline.whitening import ArrayRows
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -98,10 +99,16 @@ def test_an_error_of_the_model_counts_as_noise_of_every_coordinate():
 # --- outliers
 
 
+def begun(X):
+    rows = ArrayRows(X)
+    sample = sketch.sample_rows(rows, len(X))
+    return sketch.begin(rows, *sample, 3, "estimate", Settings(0.0, np.inf, None, np.empty((12, 0))), 0)
+
+
 def test_the_distance_outside_is_that_off_the_subspace_and_beyond_a_facet():
     rng = np.random.default_rng(0)
     _, X = closed(3000, noise=0.01)
-    state = stream.begin(X, 3, "estimate", Settings(0.0, np.inf, None, np.empty((12, 0))), 0)
+    state = begun(X)
     fit, at = state.fit, state.fit.coordinates
     inside = fit.mixing.sum(axis=1)  # all outputs are 1
     V = fit.cone.V
@@ -169,15 +176,15 @@ def test_facets_that_noise_hides_are_those_of_nonnegative_ica():
 def test_the_noise_does_not_change_the_gains_of_closed_data():
     """g minimises <(g' s - 1)^2> over the sources, not over outputs with noise of covariance v V V'."""
     _, X = closed(3000)
-    state = stream.begin(X, 3, "estimate", Settings(0.0, np.inf, None, np.empty((12, 0))), 0)
+    state = begun(X)
     none = np.empty((12, 0))
-    W, _, gains, _ = stream.readout(state, "sum", none)
+    W, _, gains, *_ = sketch.readout(state, "sum", none)
     np.testing.assert_allclose((X @ W.T).sum(axis=1), 1, atol=1e-6)
     inverse, wall, v = state.fit.coordinates.inverse, state.fit.cone.wall, 0.01
     raw = state.raw._replace(scatter=state.raw.scatter + state.raw.n * v * inverse @ inverse.T)
     cone = state.fit.cone._replace(wall=wall._replace(variance=np.full(3, v)))
     noisy = state._replace(raw=raw, fit=state.fit._replace(cone=cone))
-    np.testing.assert_allclose(stream.readout(noisy, "sum", none)[2], gains, rtol=1e-9)
+    np.testing.assert_allclose(sketch.readout(noisy, "sum", none)[2], gains, rtol=1e-9)
 
 
 # --- streams
@@ -214,9 +221,9 @@ def test_a_horizon_weighs_samples_by_their_age_and_forgets_those_older_than_two(
     )  # blocks of 1000 after the first 2000
     np.testing.assert_allclose(state.channels.scale * state.raw.mean, weight @ X / weight.sum(), rtol=1e-9)
     weights = []
-    solve = stream.fit_data
+    solve = sketch.fit_data
     monkeypatch.setattr(
-        stream, "fit_data", lambda data, *args, **kw: weights.append(data.weights) or solve(data, *args, **kw)
+        sketch, "fit_data", lambda data, *args, **kw: weights.append(data.weights) or solve(data, *args, **kw)
     )
-    stream.solve(state, Settings(0.0, horizon, None, np.empty((12, 0))))
+    sketch.solve(state, Settings(0.0, horizon, None, np.empty((12, 0))))
     np.testing.assert_allclose(weights[0] / weights[0][-1], np.exp(-(n - 1 - state.samples.number) / horizon))

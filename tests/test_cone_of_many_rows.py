@@ -9,7 +9,7 @@ import pytest
 
 import bionica
 from bionica import MinimumVolumeCone
-from bionica.cone import sketch, stream
+from bionica.cone import sketch
 from bionica.cone.fit import Settings
 from bionica.datasets import copula_uniform, mix
 from bionica.metrics import sinr
@@ -32,7 +32,9 @@ def on_all_rows(X, noise="estimate"):
     """W of the fit that holds all rows at once."""
     settings = Settings(0.0, np.inf, None, np.empty((X.shape[1], 0)))
     seed = int(np.random.RandomState(0).randint(np.iinfo(np.int32).max))
-    return stream.readout(stream.begin(X, 3, noise, settings, seed), "variance", settings.known)[0]
+    rows = ArrayRows(X)
+    state = sketch.begin(rows, *sketch.sample_rows(rows, len(X)), 3, noise, settings, seed)
+    return sketch.readout(state, "variance", settings.known).components
 
 
 def test_without_noise_the_cone_is_that_of_all_rows():

@@ -9,7 +9,7 @@ from sklearn.exceptions import NotFittedError
 
 import bionica
 from bionica import BatchNICA, MinimumVolumeCone
-from bionica.cone import stream as cone_stream
+from bionica.cone import sketch
 from bionica.cone.fit import successive_projection, tighten
 from bionica.cone.noise import channel_noise, leakages, on_a_grid
 from bionica.cone.objective import (
@@ -21,7 +21,7 @@ from bionica.cone.objective import (
     unweighted,
     value_and_gradient,
 )
-from bionica.cone.stream import solve
+from bionica.cone.sketch import solve
 from bionica.datasets import copula_uniform, mix
 from bionica.metrics import match_sources, sinr
 from bionica.trust.halves import match
@@ -360,13 +360,13 @@ def test_a_stream_knows_that_stored_samples_follow_a_curve():
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_stream_solves_with_the_seed_of_the_estimator(seed, monkeypatch):
     _, X, _ = problem("copula0.3", 6000, 3, 6, 30)
-    states, solved = [], cone_stream.fit_data
+    states, solved = [], sketch.fit_data
 
     def seen(data, at, channels, rng, **options):
         states.append(rng.randint(2**30))
         return solved(data, at, channels, rng, **options)
 
-    monkeypatch.setattr(cone_stream, "fit_data", seen)
+    monkeypatch.setattr(sketch, "fit_data", seen)
     MinimumVolumeCone(3, random_state=seed).partial_fit(X)
     own = np.random.RandomState(seed).randint(np.iinfo(np.int32).max)
     assert len(states) > 1

@@ -8,7 +8,7 @@ whatever their correlation, and spectra that are nonnegative too bound it from o
 | objective.py | the volume of the cone between two walls, its gradient, its minimisation on samples near facets | 1, 2      |
 | noise.py     | noise of the mixtures, coordinates in units of it, and how hard the wall must be for it        | 3 to 6    |
 | fit.py       | starts, rounds of wall and cone, the cone without noise, outliers                              | 7         |
-| stream.py    | one pass in bounded memory; scale of the outputs                                               |           |
+| sketch.py    | many samples in bounded memory: all rows in a few passes, a stream in one; scale of the outputs |           |
 | count.py     | the number of sources, by cones of halves of the samples (`trust.count`)                       |           |
 
 **Relatives.** MVSA (Li and Bioucas-Dias 2008) has a hard wall, SISAL (Bioucas-Dias 2009) a hinge with a weight that the user

@@ -1,10 +1,9 @@
 """The minimum-volume cone of mixtures: starts, rounds of wall and cone, which start wins, how soft the wall must be.
 
-Two starts always descend on a subset of 20,000 samples: successive projection (Araujo et al. 2001; Gillis and Vavasis 2014) and
-nonnegative ICA, which does not exist for data with a constant sum. A round finds the leakage at every facet, from it the wall
-(`noise`), and the cone inside that wall (`objective`), until neither changes. The better cone continues on all samples. If no noise
-is seen, it is tightened by linear programs (Chan et al. 2009): det V is linear in each row, and with the other rows fixed the best
-row V_i solves
+Two starts always descend: successive projection (Araujo et al. 2001; Gillis and Vavasis 2014) and nonnegative ICA, which does not
+exist for data with a constant sum. A round finds the leakage at every facet, from it the wall (`noise`), and the cone inside that
+wall (`objective`), until neither changes. If no noise is seen, the better cone is tightened by linear programs (Chan et al. 2009):
+det V is linear in each row, and with the other rows fixed the best row V_i solves
 
     maximise det V    subject to    V_i u >= 0 for all samples u,   V_i u_bar = 1.                                        (7)
 
@@ -28,8 +27,7 @@ Array = npt.NDArray[Any]
 
 _HARD = 1e5  # m of the wall on spectra
 _WIDTHS = (0.3, 3e-2)  # e of walls without noise
-_SUBSET = 20_000
-_MAX_ROUNDS = 30
+MAX_ROUNDS = 30
 _HARDER = 10.0
 _STILL = 0.1  # change of P, and of the logarithms of c and of the noise
 _TIE = 0.02  # of the objective, for each source
@@ -107,18 +105,15 @@ def fit_cone(data: Data, variance: float | None, rng: np.random.RandomState) -> 
 
     `variance` is that of the noise in every coordinate: 0 for none, None to find it.
     """
-    subset = data.thinned(_SUBSET)
-    rotated = rotation(subset, variance or 0.0, rng)
-    starts = [] if rotated is None else [hold_mean(rotated, subset)]
-    starts.append(successive_projection(subset))
-    starts = [V for V in starts if feasible(V, subset)] or starts
+    rotated = rotation(data, variance or 0.0, rng)
+    starts = [] if rotated is None else [hold_mean(rotated, data)]
+    starts.append(successive_projection(data))
+    starts = [V for V in starts if feasible(V, data)] or starts
     widths = [()] if variance else [_WIDTHS] if variance == 0 else [(), _WIDTHS]
-    best, *others = [_descend(subset, V, variance, first) for V in starts for first in widths]
+    best, *others = [_descend(data, V, variance, first) for V in starts for first in widths]
     ambiguity = 0.0
     for cone in others:
-        best, ambiguity = better(subset, best, cone, ambiguity)
-    if best.wall.variance.any() and subset is not data:
-        best = settle_walls(data, best, known=variance is not None)
+        best, ambiguity = better(data, best, cone, ambiguity)
     return (best if best.wall.variance.any() else without_noise(data, best)), ambiguity
 
 
@@ -175,7 +170,7 @@ def settle_walls(data: Data, cone: Cone, *, known: bool, prior: float | None = N
     """
     wall, n_iter, hardness = cone.wall, cone.n_iter, 1.0
     V, Y = data.outputs(cone.V)
-    for r in range(_MAX_ROUNDS):
+    for r in range(MAX_ROUNDS):
         size = np.linalg.norm(V, axis=1)
         leaks = leakages(Y, np.sqrt(wall.variance) * size, data.weights)
         wall, change = next_wall(wall, leaks, size, hardness, known=known, prior=prior, one=len(data.B) > 0)
@@ -249,7 +244,7 @@ def tighten(U: Array, V: Array, mean: Array) -> tuple[Array, int, bool]:
     d, n = len(V), len(U)
     candidates: list[Array] = [np.empty(0, dtype=np.intp)] * d
     nearest = min(LEAST_NEAR, n - 1)
-    for sweep in range(_MAX_ROUNDS):
+    for sweep in range(MAX_ROUNDS):
         V = V / (V @ mean)[:, None]
         Y = V @ U.T
         size = np.abs(Y).sum(axis=0)
@@ -261,7 +256,7 @@ def tighten(U: Array, V: Array, mean: Array) -> tuple[Array, int, bool]:
         V = P @ V
         if np.abs(P - np.eye(d)).max() < 1e-9:
             return V / (V @ mean)[:, None], sweep + 1, True
-    return V / (V @ mean)[:, None], _MAX_ROUNDS, False
+    return V / (V @ mean)[:, None], MAX_ROUNDS, False
 
 
 def _best_row(P: Array, i: int, near: Array) -> Array:

@@ -23,13 +23,24 @@ from ..trust.count import Count
 from ..trust.outliers import are_inliers
 from .count import count_sources
 from .fit import Settings
-from .sketch import Samples, capacity, sample_rows
-from .stream import BLOCK, State, begin, begin_on_all, branch, first_block, is_same_start, learn, readout, solve
-from .stream import merge as merge_states
+from .sketch import (
+    BLOCK,
+    Readout,
+    Samples,
+    State,
+    begin,
+    branch,
+    capacity,
+    is_same_start,
+    learn,
+    readout,
+    sample_rows,
+    solve,
+)
+from .sketch import merge as merge_states
 
 Array = npt.NDArray[Any]
 
-_COUNTED = 12  # sources, if their number is not known before they are counted
 #: The arrays of the state of a stream: q channels, m stored samples, s directions of a subspace.
 _STREAM = shapes(
     q="channels.noise raw.mean weighted.mean fit.coordinates.channel_noise",
@@ -123,10 +134,10 @@ class MinimumVolumeCone(OnlineEstimator):
     A result that is probably wrong is reported by a ConvergenceWarning. If mixtures may be negative and the noise of an output
     exceeds its mean, the facets cannot be seen, and the outputs are those of nonnegative ICA.
 
-    `fit` of many samples solves the cone on a random sample of them: 3000 for each source (20,000, if these are more; fewer of many
-    mixtures, 32 MB), or all of twice as many. Then all samples decide: their moments, those near the facets (at most 16 MB of
-    them), and without noise every sample outside of the cone. X is read block by block, three times with noise and a few times more
-    without; of a Dask array only these samples and sums reach the client.
+    `fit` of more than 40,000 samples solves the cone on a random sample of 20,000 (fewer of many mixtures, 32 MB). Then all samples
+    decide: their moments, those near the facets (at most 16 MB of them), and without noise every sample outside of the cone. X is
+    read block by block, three times with noise and a few times more without; of a Dask array only these samples and sums reach the
+    client.
 
     A stream (`partial_fit`, `learn_one`) starts after max(2000, 200 n_components) samples. It holds the moments of the mixtures
     and as many samples as `fit`. The cone is solved again each time the number of samples has grown by half, every quarter of the
@@ -202,10 +213,8 @@ class MinimumVolumeCone(OnlineEstimator):
             self._warn_about_fit(np.concatenate(found), n)
             return
         numbered = rows if isinstance(rows, DaskRows) else ArrayRows(rows)
-        d = self.n_components if isinstance(self.n_components, Integral) else min(k, _COUNTED)
-        sample, rate = sample_rows(numbered, capacity(int(d), k))
-        rest = (numbered, sample, rate) if len(sample.z) < n else None
-        learner.learner = learner.start(sample.z, rest)
+        sample, rate = sample_rows(numbered, capacity(k))
+        learner.learner = learner.start(sample.z, (numbered, sample, rate))
         self._warn_about_fit(sample.z, n)
 
     def _learner_for(self, k: int, dtype: Any, X: Any = None, state: Any = None) -> Buffered:
@@ -226,7 +235,7 @@ class MinimumVolumeCone(OnlineEstimator):
         d = self._number_of_outputs(k) if isinstance(self.n_components, Integral) else None
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         config = _Config(self.n_components, self.noise, self.normalize, settings, seed, type(self).__name__)
-        length = min(first_block(d or k), max(4 * (d or k) + 20, 2**25 // k))  # at most 256 MB
+        length = min(max(2 * BLOCK, 200 * (d or k)), max(4 * (d or k) + 20, 2**25 // k))  # at most 256 MB
         learner = Buffered(k, dtype, length, partial(_ConeLearner.begin, config, np.dtype(dtype)), d)
         if state is not None:
             learner.learner = _ConeLearner(state, config, np.dtype(dtype))
@@ -272,9 +281,9 @@ class MinimumVolumeCone(OnlineEstimator):
         return set()
 
     @property
-    def _readout(self) -> "_Readout":
+    def _readout(self) -> Readout:
         self._started()
-        readout: _Readout = self._learner.readout
+        readout: Readout = self._learner.readout
         return readout
 
     components_ = property(lambda self: self._readout.components, doc="W, with sources max(W x, 0).")
@@ -374,15 +383,6 @@ class _Config(NamedTuple):
     name: str
 
 
-class _Readout(NamedTuple):
-    """What a state does to mixtures."""
-
-    components: Array
-    mixing: Array
-    noise: Array
-    volume: float
-
-
 class _ConeLearner:
     """The state of a stream, which learns from blocks of samples."""
 
@@ -398,9 +398,9 @@ class _ConeLearner:
         config: _Config,
         dtype: np.dtype[Any],
         X: Array,
-        rest: tuple[NumberedRows, Samples, float] | None = None,
+        given: tuple[NumberedRows, Samples, float] | None = None,
     ) -> "_ConeLearner":
-        """The learner that has learned from a first block, or from all data; X are a sample of the `rest`, if it is given."""
+        """The learner that has learned from a first block X; or from all rows, of which X are a sample with this rate."""
         known, d, count = config.settings.known.shape[1], config.n_components, None
         if config.noise == "poisson" and X.min() < 0:
             i, j = map(int, np.argwhere(X < 0)[0])
@@ -409,7 +409,9 @@ class _ConeLearner:
                 "subtracting a background, or use noise='estimate'"
             )
         with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):
-            sound = X[are_inliers(X)]
+            rows, sample, rate = given or (ArrayRows(X), *sample_rows(ArrayRows(X), len(X)))
+            sample = sample.take(are_inliers(X))
+            sound = sample.z
             rank = rank_of(sound, centred=False)
             if not rank:
                 raise ValueError(f"All {len(X)} sample(s) of X are zero (rank 0): pass mixtures that are not zero.")
@@ -426,10 +428,7 @@ class _ConeLearner:
                 raise ValueError(
                     f"known_mixing has {known} spectra, more than n_components={d}: give n_components a larger number"
                 )
-            if rest is None:
-                state = begin(sound, d, config.noise, config.settings, config.seed)._replace(n=len(X), end=len(X))
-            else:
-                state = begin_on_all(*rest, d, config.noise, config.settings, config.seed)
+            state = begin(rows, sample, rate, d, config.noise, config.settings, config.seed)
         return cls(_checked(state, X, 0), config, dtype, count)
 
     n_outputs = property(lambda self: len(self.state.fit.components))
@@ -461,10 +460,10 @@ class _ConeLearner:
 
     def _adopt(self, state: State) -> None:
         """Make a state the present one. The scale of the outputs follows its moments."""
-        W, A, gains, volume = readout(state, self.config.normalize, self.config.settings.known)
+        found = readout(state, self.config.normalize, self.config.settings.known)
         with np.errstate(over="ignore"):
-            W, A = finite(W.astype(self.dtype)), finite(A.astype(self.dtype))
-        self.state, self.readout = state, _Readout(W, A, gains * state.fit.cone.noise, volume)
+            W, A = finite(found.components.astype(self.dtype)), finite(found.mixing.astype(self.dtype))
+        self.state, self.readout = state, found._replace(components=W, mixing=A)
 
 
 def _checked(state: State, X: Array, n: int) -> State:

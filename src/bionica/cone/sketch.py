@@ -1,6 +1,6 @@
-"""What is kept of many samples: moments, a random sample, and the samples that decide where the facets are.
+"""The minimum-volume cone of many samples, in bounded memory: of all rows in a few passes, or of a stream in one.
 
-Everything here is a sum or a union over blocks of samples, so that blocks can be read in any order, on any machine.
+What is kept is a sum or a union over blocks of samples, so that blocks can be read in any order, on any machine.
 
 - Moments <z>, <z z'> of the channels add.
 - A sample has a number, and a mark: a hash of its number that is uniform on (0, 1). The random sample are those with the smallest
@@ -8,23 +8,35 @@ Everything here is a sum or a union over blocks of samples, so that blocks can b
 - Of samples with noise, those near a facet decide where it is: a larger share of them is kept (`near_facets`).
 - Without noise those outside of a cone decide (`outside`), or those that are farthest out along many directions (`extremes`): those
   of a union are among those of its parts.
+
+A stream takes samples in blocks of 1000, counted from the first sample, so that any chunking gives the same result. A block costs
+the running moments and a product. The cone is solved on the stored samples each time the number of samples has grown by half;
+without noise also after each block that has a sample outside of it. With a horizon h, the weight of a sample decays as
+exp(-age / h), samples older than 2 h are forgotten, and the cone is solved every quarter of the horizon.
 """
 
-from functools import lru_cache
+import operator
+from collections.abc import Callable
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy.optimize import linear_sum_assignment, nnls
 
 from ..offline.whitening import Moments, NumberedRows, merge_moments, moments
-from ..trust.outliers import Limit, histogram, is_inlier
-from .fit import Fit, distance_outside
-from .noise import EDGES, Channels
+from ..trust.halves import follows_curve, is_nonnegative, noise_explains
+from ..trust.outliers import Limit, are_inliers, histogram, is_inlier, limit_of, metric
+from .fit import MAX_ROUNDS, Fit, Settings, data_of, distance_outside, fit_data, largest_distance
+from .noise import EDGES, LEAST_SHARE, Channels, coordinates, find_channels
+from .objective import Data, Wall
 
 Array = npt.NDArray[Any]
 
-_PER_SOURCE, _LEAST = 3000, 20_000  # samples that are kept
-_MOST_BYTES, _FEWEST = 2**25, 2000  # of many channels
+BLOCK = 1000
+_STORED, _FEWEST = 20_000, 2000  # samples in the random sample: most, and least of many channels
+_BYTES = 2**25  # of the random sample, and twice those of samples near facets
+_MEMORY = 2.0  # horizons
 _DIRECTIONS, _TILTS = 1000, (0.01, 10.0)
 _ROUNDING = 1e-8  # of |y|_1: a sample that is not farther outside is on the facet
 
@@ -36,18 +48,44 @@ class Samples(NamedTuple):
     number: Array
     extreme: Array
 
+    def take(self, rows: Any) -> "Samples":
+        """Some of the samples."""
+        return Samples(*(field[rows] for field in self))
 
-def union(a: Samples, b: Samples) -> Samples:
-    """Samples of a and then of b."""
-    return Samples(*map(np.concatenate, zip(a, b, strict=True)))
+    def union(self, other: "Samples") -> "Samples":
+        """These samples and then those of `other`."""
+        return Samples(*map(np.concatenate, zip(self, other, strict=True)))
+
+
+class State(NamedTuple):
+    """What is known of the stream.
+
+    `n` counts samples. `raw` are moments of x / scale in the subspace, `weighted` those with the weights of Poisson counts
+    (the same for other noise). `fit` is the last solution, `limit` the distance outside the cone beyond which samples are outliers,
+    `rate` the largest mark of a stored sample, `solved` the number of samples at the last solution, `seed` that of the starts.
+    Numbers of samples begin at `first`, and `end` is the next one: those of other streams may lie between.
+    """
+
+    n: int
+    channels: Channels
+    raw: Moments
+    weighted: Moments
+    fit: Fit
+    limit: float
+    samples: Samples
+    rate: float
+    solved: int
+    seed: int
+    first: int
+    end: int
 
 
 # --- the random sample
 
 
-def capacity(d: int, q: int) -> int:
-    """How many samples of q channels are kept for d sources."""
-    return min(max(_PER_SOURCE * d, _LEAST), max(_FEWEST, _MOST_BYTES // (8 * q)))
+def capacity(q: int) -> int:
+    """How many samples of q channels are kept."""
+    return min(_STORED, max(_FEWEST, _BYTES // (8 * q)))
 
 
 def marks(number: Array) -> Array:
@@ -73,10 +111,10 @@ def sample_rows(X: NumberedRows, most: int) -> tuple[Samples, float]:
     """The rows of X with the `most` smallest marks, in their order, and their rate; all if there are fewer than twice as many."""
     n = X.shape[0]
     if n < 2 * most:
-        return X.fold_numbered(_rows_below, union, 2.0), 1.0
-    rows = X.fold_numbered(_rows_below, union, (most + 6 * np.sqrt(most)) / n)
+        return X.fold_numbered(_rows_below, Samples.union, 2.0), 1.0
+    rows = X.fold_numbered(_rows_below, Samples.union, (most + 6 * np.sqrt(most)) / n)
     kept, rate = smallest(marks(rows.number), most)
-    return Samples(*(field[kept] for field in rows)), rate
+    return rows.take(kept), rate
 
 
 def _rows_below(block: Array, first: int, rate: float) -> Samples:
@@ -173,11 +211,10 @@ def outside(block: Array, first: int, channels: Channels, gate: Gate, fit: Fit) 
 
 def farthest(W: Array, a: Samples, b: Samples | None = None) -> Samples:
     """The samples of a and b; of more than 1000 the `extremes`."""
-    both = a if b is None else union(a, b)
+    both = a if b is None else a.union(b)
     if len(both.z) <= _DIRECTIONS:
         return both
-    kept = extremes(W @ both.z.T)
-    return Samples(*(field[kept] for field in both))
+    return both.take(extremes(W @ both.z.T))
 
 
 @lru_cache(maxsize=8)
@@ -211,3 +248,231 @@ def extremes(Y: Array) -> Array:
         value = q[np.arange(len(G)), first]
         index, lowest = np.where(value < lowest, start + first, index), np.minimum(value, lowest)
     return np.unique(index)
+
+
+# --- all rows, or the first block of a stream
+
+
+def begin(X: NumberedRows, sample: Samples, rate: float, d: int, noise: Any, settings: Settings, seed: int) -> State:
+    """Solve the cone of all rows of X, and store what a stream that continues from there needs.
+
+    `sample` are rows of X with marks below `rate`, of which 1 means all. If there are more, then all determine coordinates and
+    noise, by their moments; one more pass leaves outliers out. With noise, a pass brings samples near the facets of a first cone; a
+    sample weighs the inverse of the share of its kind that is kept. Without noise, passes bring samples outside of the cone, until
+    there are none. A share `settings.outliers` of the samples is left out: those that lie farthest outside the cone and off its
+    subspace, in units of the noise, which is found three times. (`trust.outliers` knows no cone and finds at most 0.5 %: more must
+    be declared.) Outputs are in the order of their share of the data, those of known spectra first.
+    """
+    rows, n = sample.z, X.shape[0]
+    channels = find_channels(rows, d, noise)
+    if rate < 1 and channels.projected:  # the leading directions of all rows
+        back = X.fold(back_projection, operator.add, channels)
+        channels = channels._replace(subspace=np.ascontiguousarray(np.linalg.qr(back)[0]))
+    Z, gate = channels.rows(rows), Gate()
+    if settings.outliers:
+        typical = np.median(np.abs(Z), axis=0)
+        distance = np.linalg.norm(Z / np.maximum(typical, max(LEAST_SHARE * typical.max(), 1e-300)), axis=1)
+        for _ in range(3):
+            used = distance <= largest_distance(distance, settings.outliers)
+            fit = _first_fit(Z[used], totals(rows[used], channels), channels, d, settings, seed)[0]
+            distance = distance_outside(Z, fit)
+        gate = Gate(None, fit, largest_distance(distance, settings.outliers))
+    ruler = metric(rows / rows.dtype.type(channels.scale), None) if rate < 1 else None
+    total = totals(rows, channels, gate) if rate == 1 else X.fold(totals, merge_totals, channels, gate, ruler)
+    if ruler is not None and (limit := limit_of(ruler, total.distances)) is not None:
+        gate = gate._replace(limit=limit)
+        total = X.fold(totals, merge_totals, channels, gate)
+    samples = sample._replace(z=Z, extreme=np.ones(len(Z), dtype=bool)).take(gate.used(rows, Z, channels))
+    fit, data, curve = _first_fit(samples.z, total, channels, d, settings, seed)
+    refit = partial(fit_data, at=fit.coordinates, channels=channels, rng=np.random.RandomState(seed))
+    if rate < 1 and fit.has_mean and not curve and fit.cone.noise.any():
+        share = np.mean((fit.components @ samples.z.T < EDGES[-1] * fit.cone.noise[:, None]).any(axis=0))
+        rates = float(np.clip(_BYTES / 2 / (8 * d * n * max(share, LEAST_SHARE)), rate, 1)), rate
+        near = X.fold_numbered(near_facets, Samples.union, channels, gate, fit, rates)
+        weights = 1 / np.where(near.extreme, *rates)
+        fit = refit(data._replace(U=near.z, weights=weights / weights.sum()), start=fit)
+    elif rate < 1 and fit.has_mean and not curve:
+        for _ in range(MAX_ROUNDS):
+            found = X.fold_numbered(outside, partial(farthest, fit.components), channels, gate, fit)
+            samples, last = samples.union(found), fit
+            U = samples.z @ fit.coordinates.matrix.T
+            fit = refit(data._replace(U=U, weights=np.full(len(U), 1 / len(U))), start=fit) if len(found.z) else fit
+            if not (fit.components != last.components).any():
+                break
+    W, n_known = fit.components, settings.known.shape[1]
+    share = np.sum(fit.mixing**2, axis=0) * np.einsum("ij,jk,ik->i", W, total.weighted.covariance, W)
+    share[:n_known] = np.inf
+    fit = _ordered(fit, np.argsort(-share, kind="stable"))
+    weighted, raw = (m._replace(n=float(m.n)) for m in (total.weighted, total.raw))  # they may decay
+    state = State(n, channels, raw, weighted, fit, gate.distance, samples.take(slice(0)), rate, n, seed, 0, n)
+    return _stored(state, samples, settings)
+
+
+def _first_fit(
+    z: Array, total: Totals, channels: Channels, d: int, settings: Settings, seed: int
+) -> tuple[Fit, Data, bool]:
+    """`_fit` of samples z (m, q) of equal weight. The totals show whether spectra are nonnegative, unless the settings say it."""
+
+    def nonnegative(noise: Array) -> bool:
+        if settings.nonnegative is not None:
+            return settings.nonnegative
+        noise, n = channels.scale * noise, total.weighted.n
+        return channels.counts or noise_explains(total.least, total.largest, total.negative / n, noise)
+
+    return _fit(z, np.full(len(z), 1 / len(z)), total.weighted, channels, d, nonnegative, settings, seed)
+
+
+def _fit(
+    z: Array,
+    weights: Array,
+    averages: Moments,
+    channels: Channels,
+    d: int,
+    nonnegative: Callable[[Array], bool],
+    settings: Settings,
+    seed: int,
+) -> tuple[Fit, Data, bool]:
+    """The cone of samples z (m, q) in the coordinates of all samples, the data in them, and whether they follow a curve.
+
+    `nonnegative` says, given the noise of the channels, whether spectra are.
+    """
+    known = channels.rows(settings.known.T, weighted=False).T
+    at = coordinates(averages.second, d, averages.n, channels, known)
+    wall = nonnegative(at.channel_noise)
+    data = data_of(z, weights, at, channels, known, wall)._replace(mean=at.matrix @ averages.mean)
+    curve = wall and follows_curve(z, d)  # samples are stored in their order
+    return fit_data(data, at, channels, np.random.RandomState(seed), curve=curve), data, curve
+
+
+def _ordered(fit: Fit, order: Array) -> Fit:
+    cone = fit.cone._replace(V=fit.cone.V[order], wall=Wall(*(field[order] for field in fit.cone.wall)))
+    return fit._replace(components=fit.components[order], mixing=fit.mixing[:, order], cone=cone)
+
+
+# --- a stream
+
+
+def learn(state: State, X: Array, settings: Settings) -> State:
+    """Learn from a block of samples X (n_samples, k), and solve the cone again if it is time."""
+    numbers = np.arange(state.end, state.end + len(X), dtype=np.float64)
+    state = state._replace(n=state.n + len(X), end=state.end + len(X))
+    sound = are_inliers(X)
+    X, numbers, channels, is_outside = X[sound], numbers[sound], state.channels, False
+    Z = channels.rows(X)
+    if settings.outliers:
+        inside = distance_outside(Z, state.fit) <= state.limit
+        X, Z, numbers = X[inside], Z[inside], numbers[inside]
+    if len(Z):
+        decay = float(np.exp(-len(sound) / settings.horizon))
+        weighted = merge_moments(state.weighted, moments(Z), decay)
+        raw = weighted
+        if channels.counts:
+            raw = merge_moments(state.raw, moments(channels.rows(X, weighted=False)), decay)
+        new = Samples(Z, numbers, np.ones(len(Z), dtype=bool))
+        state = _stored(state._replace(raw=raw, weighted=weighted), new, settings)
+        fit = state.fit
+        if fit.nonnegative and settings.nonnegative is None and not channels.counts:
+            nonnegative = is_nonnegative(X, channels.scale * fit.coordinates.channel_noise)
+            state = state._replace(fit=fit._replace(nonnegative=nonnegative))
+        Y = fit.components @ Z.T
+        is_outside = not fit.cone.noise.any() and bool((Y.min(axis=0) < -LEAST_SHARE * np.abs(Y).sum(axis=0)).any())
+    wait = max(min(state.solved / 2, settings.horizon / 4), BLOCK)
+    return solve(state, settings) if is_outside or state.n >= state.solved + wait else state
+
+
+def solve(state: State, settings: Settings) -> State:
+    """Solve the cone on the stored samples."""
+    last, samples = state.fit, state.samples
+    weights = np.exp(-(state.end - samples.number) / settings.horizon)
+    fit, _, _ = _fit(
+        samples.z,
+        weights / weights.sum(),
+        state.weighted,
+        state.channels,
+        len(last.components),
+        lambda _: last.nonnegative,
+        settings,
+        state.seed,
+    )
+    fit = _ordered(fit, linear_sum_assignment(-np.abs(last.components @ fit.mixing))[1])
+    return state._replace(fit=fit, solved=state.n)
+
+
+def branch(state: State, first: int) -> State:
+    """A stream that has seen no sample, with the channels and the cone of another; numbers of its samples begin at `first`."""
+    none, empty = state.samples.take(slice(0)), Moments(0.0, 0 * state.raw.mean, 0 * state.raw.scatter)
+    return state._replace(n=0, raw=empty, weighted=empty, samples=none, rate=1.0, solved=0, first=first, end=first)
+
+
+def merge(a: State, b: State, settings: Settings) -> State:
+    """The stream that has seen the samples of both, which have the same channels; numbers of b are larger."""
+    weighted, raw = merge_moments(a.weighted, b.weighted), merge_moments(a.raw, b.raw)
+    fit = a.fit._replace(nonnegative=a.fit.nonnegative and b.fit.nonnegative)
+    both = a.samples.union(b.samples)
+    state = a._replace(n=a.n + b.n, raw=raw, weighted=weighted, fit=fit, end=b.end, samples=both)
+    if len(both.z):  # first, because the extremes of both were measured from other cones
+        state = solve(state, settings)
+    return _stored(state._replace(rate=min(a.rate, b.rate)), both.take(slice(0)), settings)
+
+
+def is_same_start(a: State, b: State) -> bool:
+    """Whether two streams have the same channels and seed, so that they can be merged."""
+    same = (bool(np.all(x == y)) for x, y in zip(a.channels[:], b.channels[:], strict=True))
+    return all(same) and a.fit.components.shape == b.fit.components.shape and a.seed == b.seed
+
+
+def _stored(state: State, new: Samples, settings: Settings) -> State:
+    """Add samples to those that are stored, of which each may be an extreme one; forget those that are too old, or too many."""
+    stored = state.samples.union(new)
+    _, order = np.unique(stored.number, return_index=True)  # curves are recognised by their order
+    z, number, extreme = (field[order] for field in stored)
+    candidates = np.flatnonzero(extreme)
+    extreme[:] = False
+    if not state.fit.cone.noise.any():
+        extreme[candidates[extremes(state.fit.components @ z[candidates].T)]] = True
+    kept, rate = smallest(marks(number), capacity(state.fit.components.shape[1]), state.rate)
+    kept = (kept | extreme) & (number >= state.end - _MEMORY * settings.horizon)
+    return state._replace(samples=Samples(z, number, extreme).take(kept), rate=rate)
+
+
+# --- readout
+
+
+class Readout(NamedTuple):
+    """W (d, k) and A (k, d), gains (d,) of outputs of mean 1, standard deviations of the noise (d,), and the volume."""
+
+    components: Array
+    mixing: Array
+    gains: Array
+    noise: Array
+    volume: float
+
+
+def readout(state: State, normalize: str, known: Array) -> Readout:
+    """What the last solution does to mixtures, with outputs y of mean 1 multiplied by gains g.
+
+    "variance": g_i = var(y_i)^{-1/2}; "mean": g_i = 1 / <y_i>; "sum": g minimises <(g' s - 1)^2> over the sources s = y - noise,
+    so that sum_i g_i s_i = 1 if they are closed. Otherwise the spectra of the first outputs are those in `known` (k, p), with their
+    scale. The volume is det(<y y'>)^{-1/2}: that of the simplex whose corners are the edges
+    of the cone, in coordinates in which the data have unit second moment.
+    """
+    fit, channels, cone = state.fit, state.channels, state.fit.cone
+    W = fit.components
+    mean, second = W @ state.raw.mean, W @ state.raw.second @ W.T
+    spread = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", W, state.raw.covariance, W), 0))
+    if normalize == "sum" and fit.has_mean and state.n:
+        v = np.sqrt(cone.wall.variance)
+        g = np.linalg.lstsq(second - np.outer(v, v) * (cone.V @ cone.V.T), mean, rcond=None)[0]
+        if not (g > 0).all():
+            g = nnls(second, mean)[0]
+        g = np.where(g > 0, g, 1 / (len(g) * np.abs(mean)))
+    elif (normalize == "mean" and fit.has_mean) or not (spread > 1e-12 * np.abs(mean)).all():
+        g = 1 / np.where(mean != 0, np.abs(mean), 1.0)
+    else:
+        g = 1 / spread
+    A, p = channels.lifted(fit.mixing) * channels.scale, known.shape[1]
+    if normalize != "sum":
+        units = np.sum(A[:, :p] * known, axis=0) / np.sum(known**2, axis=0)
+        g[:p] = np.where(units > 0, units, g[:p])
+    volume = float(np.exp(-0.5 * np.linalg.slogdet(W @ state.weighted.second @ W.T)[1]))
+    return Readout(channels.lifted(W.T * g).T / channels.scale, A / g, g, g * cone.noise, volume)
