@@ -82,7 +82,7 @@ def test_what_a_model_learned_with_is_frozen(cls, name, tmp_path):
     if changeable:
         assert bionica.load(tmp_path / "model", **{name: value}).get_params() == learned | {name: value}
     else:
-        with pytest.raises(ValueError, match=rf"{name}: a {cls.__name__} that has learned keeps"):
+        with pytest.raises(ValueError, match=rf"(?s){name}=.*learned with {name}="):
             bionica.load(tmp_path / "model", **{name: value})
     if not hasattr(cls, "partial_fit"):
         return

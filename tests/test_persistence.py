@@ -15,9 +15,9 @@ import bionica
 from bionica import ModelFileError
 from bionica.kernels.rule import to_arrays
 from bionica.offline import OfflineNICA
-from conftest import ESTIMATORS, NETWORKS, mixtures
+from conftest import NETWORKS, mixtures
 from model_zip import pack, unpack
-from test_estimators import same_bits, seed_of
+from test_estimators import same_bits
 
 KINDS = {
     "plain": {},
@@ -110,80 +110,19 @@ def test_truncated_at_every_length(saved):
             bionica.load(saved)
 
 
+def test_another_format_is_refused_with_the_version_that_wrote_it(saved):
+    header, arrays = unpack(saved.read_bytes())
+    saved.write_bytes(pack({**header, "format": 8, "versions": {"bionica": "0.1.0"}}, arrays))
+    with pytest.raises(ModelFileError, match=r"format 8.*version that wrote it.*0\.1\.0.*or fit the model again"):
+        bionica.load(saved)
+
+
 def test_loading_runs_no_code(saved):
     """A pickle inside an array is refused, not opened."""
     header, arrays = unpack(saved.read_bytes())
     saved.write_bytes(pack(header, arrays | {"_state.W_xz": np.array([{"a": 1}], dtype=object)}))
     with pytest.raises(ModelFileError, match="W_xz"):
         bionica.load(saved)
-
-
-# --- files of the format before
-
-GONE = {"precondition": None, "horizon": None, "whitening_power": 1.0, "average": False, "whitening_decay": 0.01}
-OLD = {
-    "two_layer_nsm": {"H_hg": "layer.H", "H_yy": "H"}
-    | {n: f"layer.{n}" for n in ["W_xh", "W_hg", "M", "x_bar", "h_bar", "g_bar"]},
-    "nonnegative_pca_offline": {"front.F": "layer.F"},
-    "nonnegative_pca_bare": {"front.size": "layer.F"},
-}
-
-
-def as_format_8(content, **parameters):
-    """The bytes of a model as the version before wrote them."""
-    header, arrays = unpack(content)
-    renamed = {f"_state.{new}": f"_state.{old}" for new, old in OLD.get(header["rule"], {}).items()}
-    arrays = {renamed.get(name, name): array for name, array in arrays.items()}
-    for moments in ("_state.raw.", "_state.weighted."):
-        if moments + "scatter" in arrays:
-            n, mean, scatter = arrays.pop(moments + "n"), arrays[moments + "mean"], arrays.pop(moments + "scatter")
-            arrays |= {moments + "weight": n, moments + "second": scatter / n + np.outer(mean, mean)}
-            arrays.pop("_state.seed", None)
-    rule = header["rule"]
-    header["rule"] = "nonnegative_pca" if str(rule).startswith("nonnegative_pca") else rule
-    header["parameters"] = GONE | header["parameters"] | parameters
-    return pack({**header, "format": 8}, arrays)
-
-
-def before_and_after(model, path, **parameters):
-    model.fit(mixtures(300, 3, 4)[1]).save(path)
-    path.write_bytes(as_format_8(path.read_bytes(), **parameters))
-    return model
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize(
-    ("cls", "parameters"),
-    [
-        *(
-            (cls, {})
-            for cls in ESTIMATORS
-            if cls not in (bionica.ConeNetwork, bionica.LocalNICA, bionica.NonnegativePCA)
-        ),
-        *((bionica.NonnegativePCA, {"whiten": whiten}) for whiten in ("offline", False)),
-    ],
-)
-def test_models_of_the_format_before_are_read(cls, parameters, tmp_path):
-    model = before_and_after(cls(3, **parameters, **seed_of(cls)), tmp_path / "model")
-    loaded, X = bionica.load(tmp_path / "model"), mixtures(300, 3, 4)[1]
-    assert loaded.get_params() == model.get_params()
-    np.testing.assert_allclose(loaded.transform(X), model.transform(X), rtol=1e-9, atol=1e-12)
-    if hasattr(cls, "partial_fit"):
-        np.testing.assert_allclose(
-            loaded.partial_fit(X).transform(X), model.partial_fit(X).transform(X), rtol=1e-6, atol=1e-6
-        )
-
-
-@pytest.mark.parametrize(
-    "lost", [{"precondition": "natural"}, {"precondition": "scale"}, {"horizon": 100}, {"whitening_power": 0.5}]
-)
-def test_models_that_learned_otherwise_are_refused_with_the_reason(lost, tmp_path):
-    before_and_after(bionica.TwoCompartmentNICA(3, random_state=0), tmp_path / "model", **lost)
-    ((name, value),) = lost.items()
-    with pytest.raises(
-        ModelFileError, match=f"learned with {name}={value!r}, which this bionica does not have: fit it"
-    ):
-        bionica.load(tmp_path / "model")
 
 
 # --- the offline estimators

@@ -164,31 +164,23 @@ class Estimator(
     def _check_config(self) -> bool:
         """Raise ValueError if parameters changed that a running model may not change; return whether others did.
 
-        Comparing objects by identity costs no `get_params` on each call.
+        Rates that are None are part of the untuned settings, and stay. Comparing objects by identity costs no `get_params`.
         """
         if all(map(is_, parameter_values(type(self))(self), self._given)):
             return False
-        now = self.get_params(deep=False)
-        changed = [name for name, value in now.items() if not is_same(value, self._config[name])]
-        if refused := [name for name in changed if not self._may_change(name, self._config[name], now[name])]:
-            before = ", ".join(f"{name}={self._config[name]!r}" for name in refused)
+        before, now = self._config, self.get_params(deep=False)
+        changed = [name for name, value in now.items() if not is_same(value, before[name])]
+        stay = [name for name in changed if name not in self._changeable]
+        stay += [name for name in {"eta0", "decay"} & set(changed) if before[name] is None or now[name] is None]
+        if stay:
+            given, learned = (", ".join(f"{name}={values[name]!r}" for name in stay) for values in (now, before))
             raise ValueError(
-                f"{', '.join(f'{name}={now[name]!r}' for name in refused)}: this {type(self).__name__} learned with {before}. "
-                f"Restore the parameters (set_params), or call fit to start from scratch. {self._what_may_change}"
+                f"{given}: this {type(self).__name__} learned with {learned}. Restore the parameters (set_params), or call fit to "
+                f"start from scratch. A running model may change {', '.join(self._changeable) or 'nothing'}"
+                f"{', but rates that are None' * ('eta0' in self._changeable)}"
             )
         self._freeze()
         return bool(changed)
-
-    def _may_change(self, name: str, before: Any, after: Any) -> bool:
-        """Whether a running model may change a parameter. Rates that are None are part of the untuned settings, and stay."""
-        return name in self._changeable and not (name in ("eta0", "decay") and (before is None or after is None))
-
-    @property
-    def _what_may_change(self) -> str:
-        names = ", ".join(self._changeable) or "nothing"
-        return f"A running model may change {names}" + (
-            ", but rates that are None" if "eta0" in self._changeable else ""
-        )
 
     def transform(self, X: ArrayLike) -> Any:
         """Return the outputs for every row of X, in its precision.
@@ -652,8 +644,8 @@ class OnlineEstimator(Separator, Estimator):
         first = "_learner" not in vars(self)
         if first:
             self._freeze()
-        elif self._check_config():  # the same state, with other rates
-            self._continue_from(self._learner.state, self._learner.waiting)
+        else:
+            self._check_config()
         data = enter(self, X, reset=first, dtype=samples.FLOATS if first else self._learner.dtype)
         if first:
             self._learner = self._learner_for(data.shape[1], data.dtype)
@@ -662,6 +654,12 @@ class OnlineEstimator(Separator, Estimator):
         for text in sorted(self._problems() - problems):
             warn(f"{type(self).__name__}: {text}")
         return Y
+
+    def _check_config(self) -> bool:
+        changed = super()._check_config()
+        if changed:  # the same state, with other rates
+            self._continue_from(self._learner.state, self._learner.waiting)
+        return changed
 
     def _continue_from(self, state: Any, waiting: Array) -> None:
         """Make what learns from a state, or from nothing if it is None, and from samples that wait for their block."""

@@ -18,23 +18,21 @@ import os
 import sys
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from copy import deepcopy
 from importlib import import_module
 from importlib.metadata import version
 from operator import attrgetter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple, get_type_hints
 
 import numpy as np
 
-from ._compat.sklearn import check_parameters
 from .errors import ModelFileError, printable
 from .io.files import complete_files
 from .kernels.rule import BOOKKEEPING, RULES, leaf_types, rule_of
 from .samples import Array
 
-#: Files of format 8 are read too, unless their network learned by a rule that no longer exists.
 FORMAT = 9
 _HEADER, _HEADER_BYTES = "header.json", 2**22  # parsed JSON takes up to 25 times the memory of its text
 _CALLABLE = {"callable": True}
@@ -101,12 +99,7 @@ def contents(estimator: Any) -> tuple[dict[str, Any], dict[str, Array]]:
         "versions": {name: version(name) for name in ("bionica", "numpy", "scikit-learn")},
     }
     _, schema = _saved(estimator, rule, lambda name: values[name] is not None)
-    return header, {name: np.asarray(_at(values, name)) for name in schema}
-
-
-def _at(values: Mapping[str, Any], name: str) -> Any:
-    root, _, path = name.partition(".")
-    return attrgetter(path)(values[root]) if path else values[root]
+    return header, {name: np.asarray(attrgetter(name)(SimpleNamespace(**values))) for name in schema}
 
 
 def _plain(value: Any) -> Any:
@@ -150,7 +143,7 @@ def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, 
         if file.zip.getinfo(_HEADER).file_size > _HEADER_BYTES:
             raise ValueError(f"its {_HEADER} has more than {_HEADER_BYTES:,} bytes")
         header = dict(json.loads(file.zip.read(_HEADER)))
-        if header["format"] not in (8, FORMAT):
+        if header["format"] != FORMAT:
             raise ModelFileError(
                 f"{path} has format {str(header['format'])[:40]}, and this bionica reads {FORMAT}: load it with the version "
                 f"that wrote it ({str(header.get('versions'))[:80]}), or fit the model again"
@@ -208,9 +201,9 @@ def load(path: str | os.PathLike[str], **overrides: Any) -> Any:
     Raises
     ------
     ModelFileError
-        If the file is damaged or no bionica model, or if the overrides contradict what was learned.
+        If the file is damaged or no bionica model.
     ValueError
-        If an override is no parameter, or has a value that the parameter does not take.
+        If an override is no parameter, has a value that it does not take, or contradicts what was learned.
 
     Examples
     --------
@@ -224,95 +217,38 @@ def load(path: str | os.PathLike[str], **overrides: Any) -> Any:
     >>> bool(np.array_equal(again.transform(X), network.transform(X)))
     True
     """
-    with _refusing(path, overrides):
-        header, arrays = read_model(path)
-        if header["format"] == 8:
-            arrays = _from_format_8(path, header, arrays)
-        estimator = _unfitted(path, header, overrides)
-    saved = header["parameters"]
-    given = {name: value for name, value in overrides.items() if name in saved and saved[name] != _CALLABLE}
-    if refused := [name for name, value in given.items() if not estimator._may_change(name, saved[name], value)]:
-        raise ValueError(
-            f"{', '.join(refused)}: a {type(estimator).__name__} that has learned keeps them; fit a new one instead. "
-            f"{estimator._what_may_change}"
-        )
-    estimator.set_params(**overrides)._freeze()
-    with _refusing(path, overrides):
-        _fill(estimator, header, arrays)
-    return estimator
-
-
-#: Parameters of format 8 that networks no longer have, and the values with which they learned as they do now.
-_GONE = {"precondition": None, "horizon": None, "whitening_power": 1.0}
-
-
-def _from_format_8(path: Any, header: dict[str, Any], arrays: dict[str, Array]) -> dict[str, Array]:
-    """Translate the header of a file of format 8, and return its arrays by their present names.
-
-    ModelFileError if the model learned by a rule that no longer exists.
-    """
-    parameters, rule, cls = dict(header["parameters"]), str(header["rule"]), _class_of(str(header["class"]))
-    known = set(inspect.signature(cls).parameters) if cls else set(parameters)
-    lost = [
-        f"{name}={parameters.get(name)!r}"
-        for name in _GONE.keys() - known
-        if parameters.get(name, _GONE[name]) != _GONE[name]
-    ]
-    if lost or rule in ("nonnegative_pca_online", "local_cone_network"):
-        raise ModelFileError(
-            f"{path} holds a {str(header['class'])[:80]} that learned with {', '.join(lost) or f'the rule {rule!r}'}, which this "
-            "bionica does not have: fit it again (StreamingNICA takes the place of natural steps), or load it with the version "
-            "that wrote it"
-        )
-    header["parameters"] = {name: value for name, value in parameters.items() if name in known}
-    arrays.pop("_state.x_power", None)
-    renamed = {"_state.H": "_state.H_yy", "_state.layer.H": "_state.H_hg"} if rule == "two_layer_nsm" else {}
-    if rule == "nonnegative_pca":
-        kind, front = ("offline", "F") if parameters.get("whiten") == "offline" else ("bare", "size")
-        header["rule"], renamed["_state.layer.F"] = f"nonnegative_pca_{kind}", f"_state.front.{front}"
-    arrays = {renamed.get(name, name.replace("_state.layer.", "_state.")): array for name, array in arrays.items()}
-    if header["rule"] == "nonnegative_pca_bare":
-        arrays["_state.front.size"] = np.ones(1)
-    for prefix in ("_state.raw.", "_state.weighted."):  # of a cone, whose starts had the seed 0
-        if prefix + "second" in arrays:
-            n, mean, second = (arrays.pop(prefix + name) for name in ("weight", "mean", "second"))
-            arrays |= {prefix + "n": n, prefix + "mean": mean, prefix + "scatter": n * (second - np.outer(mean, mean))}
-            arrays["_state.seed"] = np.array(0)
-    return arrays
-
-
-@contextmanager
-def _refusing(path: Any, overrides: dict[str, Any]) -> Iterator[None]:
-    """Raise ModelFileError for whatever is wrong with a file."""
     try:
-        yield
+        header, arrays = read_model(path)
+        estimator = _unfitted(path, header, overrides)
+        _fill(estimator, header, arrays)
     except (ModelFileError, FileNotFoundError, PermissionError, MemoryError):
         raise
     except Exception as error:
-        given = "".join(f" with {name}={value!r}" for name, value in overrides.items())
-        reason = str(error) or repr(error)
+        reason = (str(error) or repr(error))[:500]
         raise ModelFileError(
-            f"{path} is not a complete bionica model{given} ({reason[:500]}): use another copy of it, or fit the model again and "
-            f"save it{', or omit what you changed' if overrides else ''}"
+            f"{path} is not a complete bionica model ({reason}): use another copy of it, or fit the model again and save it"
         ) from error
+    estimator.set_params(**overrides)._check_config()
+    return estimator
 
 
 def _unfitted(path: Any, header: dict[str, Any], overrides: dict[str, Any]) -> Any:
-    """Return an estimator with the parameters of a file, except those that are overridden; any exception if they are wrong."""
-    parameters = {name: value for name, value in header["parameters"].items() if name not in overrides}
-    cls = _class_of(str(header["class"]))
-    for name in (name for name, value in parameters.items() if value == _CALLABLE):
-        raise ModelFileError(
-            f"{name} was a function when {path} was saved, and a file holds no code: give it again, load(path, {name}=...)"
-        )
-    if isinstance(parameters.get("guards"), list):
-        parameters["guards"] = tuple(parameters["guards"])
+    """Return an estimator with the parameters of a file; functions, which no file holds, are among the overrides."""
+    cls, parameters = _class_of(str(header["class"])), {**header["parameters"]}
     if cls is None or inspect.isabstract(cls):
         raise ModelFileError(
             f"{path} holds a {str(header['class'])[:80]!r}, not a known estimator: if it is yours, import its module first"
         )
+    for name in [name for name, value in parameters.items() if value == _CALLABLE]:
+        if name not in overrides:
+            raise ModelFileError(
+                f"{name} was a function when {path} was saved, and a file holds no code: give it again, load(path, {name}=...)"
+            )
+        parameters[name] = overrides[name]
+    if isinstance(parameters.get("guards"), list):
+        parameters["guards"] = tuple(parameters["guards"])
     estimator = cls(**parameters)
-    check_parameters(estimator)
+    estimator._freeze()
     return estimator
 
 
