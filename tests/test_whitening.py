@@ -164,5 +164,17 @@ def test_partial_fit_waits_for_enough_samples():
     assert off_identity(whitener.partial_fit(X[2:]).transform(X)) < 1e-10
 
 
+@pytest.mark.parametrize(("shape", "limit"), [((40, 60, 40), 0.5), ((20, 60, 40), 2.0)])
+def test_the_axis_of_the_mixtures_has_clearly_fewer_directions(shape, limit):
+    """`share` is that of the energy beyond ten directions, relative to white noise; the shortest axis may have more of it."""
+    for ratio in (0.8 * limit, 1.25 * limit):
+        cube = np.random.default_rng(0).standard_normal(shape)
+        for axis, share in ((0, 0.3 * ratio), (2, 0.3)):
+            n, beyond = shape[axis], share * (1 - 10 / shape[axis])
+            scale = np.sqrt(np.where(np.arange(n) < 10, (1 - beyond) / 10, beyond / (n - 10)))
+            cube = np.moveaxis(np.moveaxis(cube, axis, -1) * scale, -1, axis)
+        assert mixtures_come_first(cube) == (ratio < limit)
+
+
 def test_an_axis_of_length_one_is_not_that_of_the_mixtures():
     assert not mixtures_come_first(np.random.default_rng(0).random((1, 5, 6)))

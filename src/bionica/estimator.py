@@ -11,7 +11,6 @@ from __future__ import annotations  # help() shows ArrayLike, not what it is a u
 
 import operator
 import os
-import time
 import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -49,14 +48,14 @@ from ._compat.sklearn import (
 )
 from .errors import DivergenceError
 from .kernels.guards import Guards
-from .kernels.loop import Diverged, announce
+from .kernels.loop import Diverged
 from .kernels.rule import REPAIRS, UNSETTLED, finite, pseudoinverse, rule_of
 from .kernels.settling import Exact, ProjectedGradient
 from .model_file import contents, write_model
 from .offline.missing import has_missing
 from .offline.missing import outputs as incomplete_outputs
 from .offline.whitening import fold, rank_of, row_blocks, row_sample
-from .samples import Array, DaskRows, Sample, blocks_of, collected, finite_map, some_rows, warn
+from .samples import Array, DaskRows, Sample, collected, finite_map, some_rows, warn
 from .trust.diagnosis import TOLD, Diagnosis, diagnose
 from .trust.findings import Finding, evidence, exceeds, finding, ranked_findings
 
@@ -128,8 +127,6 @@ class Estimator(
     #: Whether `fit` estimates missing values (NaN) of an array, and `transform` does without them.
     _estimates_missing: ClassVar[bool] = False
 
-    n_components: Any
-
     @abstractmethod
     def _fit(self, X: Any) -> Any: ...
 
@@ -196,16 +193,16 @@ class Estimator(
             NaN in rows with fewer numbers than outputs. For a cube (y, x, band): maps, (y, x, n_components), of xarray if X is.
         """
         self._check_is_fitted()
-        rows = samples.rows(self, X, missing=self._takes_missing)
+        rows, d = samples.rows(self, X, missing=self._takes_missing), self._n_features_out
         if not isinstance(rows, DaskRows):
             return samples.like(X, self._transformed(rows), "source", self.get_feature_names_out)
-        if not isinstance(wrap_output(np.zeros((1, self._n_features_out)), None, self), np.ndarray):
+        if not isinstance(wrap_output(np.zeros((1, d)), None, self), np.ndarray):
             raise ValueError(
                 "set_output would gather the Dask array X in memory: call set_output(transform='default'), and convert the result "
                 "block by block"
             )
         # Of a copy, so that samples learned before the blocks are computed have no effect.
-        return rows.mapped(copy(self)._transformed, self._n_features_out).array
+        return rows.mapped(copy(self)._transformed, d).array
 
     def _transformed(self, X: Array) -> Array:
         if not (self._takes_missing and len(X) and has_missing(X)):
@@ -233,11 +230,9 @@ class Estimator(
         A = self.mixing_
         data = samples.outputs(self, Y, A.shape[1])
         function = partial(finite_map, matrix=A, name=type(self).__name__, offset=self._offset)
-        return (
-            data.mapped(function, len(A)).array
-            if isinstance(data, DaskRows)
-            else samples.like(Y, function(data), "mixture")
-        )
+        if isinstance(data, DaskRows):
+            return data.mapped(function, len(A)).array
+        return samples.like(Y, function(data), "mixture")
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write what was learned to `path` as plain arrays and JSON; `bionica.load` reads it, and a network learns on from there.
@@ -382,8 +377,8 @@ class Separator:
     def diagnose(self, X: ArrayLike, *, refit: bool = True) -> Diagnosis:
         """Say, without knowing the sources, how far to believe the fit, and what to do if not.
 
-        Halves of X, without outliers, are fitted by clones of this estimator: a network learns from each of them as a stream. Of
-        more than 100,000 samples, or 2^23 numbers (64 MB), a sample is used (the last samples, with a horizon).
+        Halves of X, without outliers, are fitted by clones of this estimator. Of more than 100,000 samples, or 2^23 numbers
+        (64 MB), a sample is used (the last samples, with a horizon).
 
         Parameters
         ----------
@@ -413,10 +408,10 @@ class Separator:
         rows = some_rows(data, _REFIT_ROWS, _REFIT_NUMBERS, last=self._config.get("horizon"))
         rows = samples.completed_rows(self, rows, len(self.components_))
         W, A = (np.asarray(M, np.float64) for M in (self.components_, self.mixing_))
-        fit, known = _refits(self, len(rows)) if refit else None, self._config.get("known_mixing")
+        known, tried, names = self._config.get("known_mixing"), self._tried(), self._names
         n_known = 0 if known is None else np.shape(known)[1]
-        form: dict[str, Any] = {"n": data.shape[0], "n_known": n_known, "tried": self._tried()}
-        return diagnose(rows, W, A, fit, **form, **self._names, **self._facts())
+        fit = _refits(self, len(rows)) if refit else None
+        return diagnose(rows, W, A, fit, n=data.shape[0], n_known=n_known, tried=tried, **names, **self._facts())
 
     def _facts(self) -> dict[str, Any]:
         """What `trust.findings.measure` must know of the method."""
@@ -457,28 +452,21 @@ def _cross_validated(X: Array, A: Array) -> Array:
 
 
 def _refits(estimator: Any, n: int) -> Callable[[Array], tuple[Array, Array]]:
-    """Fits clones of an estimator, each from another start, so that what was not learned differs; says so if it takes long.
+    """Fits clones of an estimator, each from another start, so that what was not learned differs.
 
     A network learns from its rows again until it has seen n samples, as many as the fit: half as many may be too few to settle.
     """
-    seeds, begun, d = count(1), [time.monotonic()], len(estimator.components_)
+    seeds, d = count(1), len(estimator.components_)
+    repeats = isinstance(estimator, OnlineEstimator) and estimator._repeats
 
     def fit(rows: Array) -> tuple[Array, Array]:
-        other, seed = clone(estimator), next(seeds)
-        if begun and seed > 1 and (left := (time.monotonic() - begun[0]) / (seed - 1) * (7 - seed)) > 2:
-            begun.clear()
-            announce(f"{type(estimator).__name__}.diagnose fits parts of X: about {left:.0f} s more")
-        other.set_params(**{**estimator._config, "n_components": d, "random_state": seed})
+        k, other = rows.shape[1], clone(estimator)
+        other.set_params(**{**estimator._config, "n_components": d, "random_state": next(seeds)})
         try:
             with warnings.catch_warnings(action="ignore"):
-                other.fit(
-                    np.resize(rows, (n, rows.shape[1]))
-                    if isinstance(other, OnlineEstimator) and other._repeats
-                    else rows
-                )
+                other.fit(np.resize(rows, (n, k)) if repeats else rows)
             return np.asarray(other.components_, np.float64), np.asarray(other.mixing_, np.float64)
         except (ValueError, ArithmeticError):  # these rows do not determine a fit
-            k = rows.shape[1]
             return np.zeros((d, k)), np.zeros((k, d))
 
     return fit
@@ -536,15 +524,6 @@ class OnlineEstimator(Separator, Estimator):
     #: weights, sign with which they enter). Attribute None: the two layers are compartments of the same neurons.
     _circuit: ClassVar[Circuit | None] = None
     _guards: ClassVar[tuple[str, ...]] = ()  # those that it has
-    _learner: Any
-    dynamics: str
-    gamma: float | None
-    settle_tol: float
-    settle_steps: int
-    guards: Any
-    n_epochs: int
-    shuffle: bool
-    random_state: Any
 
     @abstractmethod
     def _learner_for(self, k: int, dtype: Any, X: Any = None, state: Any = None) -> Any:
@@ -564,10 +543,9 @@ class OnlineEstimator(Separator, Estimator):
         self._warn_about_fit(np.concatenate(sample), len(data), *found)
 
     def partial_fit(self, X: ArrayLike, y: None = None) -> Self:
-        """Continue learning from the rows of X; the first call starts a new model.
+        """Continue learning from the rows of X; the first call starts a new model, and decides its precision, float32 or float64.
 
-        The model ends with the same bits however the data are cut into calls. The model keeps the precision of the first
-        X, float32 or float64. Do not call this method from several threads on one estimator.
+        The model ends with the same bits however the data are cut into calls. Threads may not call it on one estimator.
 
         Parameters
         ----------
@@ -599,17 +577,12 @@ class OnlineEstimator(Separator, Estimator):
         with unchanged_on_error(self):
             Y = np.concatenate(self._learn(X, keep=True))
             if len(Y):  # of a network, whose outputs have variance or mean 1
-                self._warn(
-                    ranked_findings(
-                        exceeds("huge", float(np.median(Y[row_sample(*Y.shape)].max(axis=1)))), self._tried()
-                    )
-                )
+                typical = float(np.median(Y[row_sample(*Y.shape)].max(axis=1)))
+                self._warn(ranked_findings(exceeds("huge", typical), self._tried()))
         return wrap_output(samples.like(X, Y, "source", self.get_feature_names_out), X, self)
 
     def learn_one(self, x: Sample) -> Array:
         """Learn from a single mixture, and return its output as it arrived, with the bits of `partial_fit_transform`.
-
-        No other thread may use the estimator meanwhile.
 
         Parameters
         ----------
@@ -650,7 +623,8 @@ class OnlineEstimator(Separator, Estimator):
         if first:
             self._learner = self._learner_for(data.shape[1], data.dtype)
         problems = self._problems()
-        Y = [self._learner.learn(block, keep) for block in blocks_of(data)]
+        blocks = data if isinstance(data, DaskRows) else [data]
+        Y = [self._learner.learn(block, keep) for block in blocks]
         for text in sorted(self._problems() - problems):
             warn(f"{type(self).__name__}: {text}")
         return Y

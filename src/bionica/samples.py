@@ -128,28 +128,15 @@ def rows(
 
     `owner` is the estimator that errors name, whose names of features X must have, or gets if `reset`.
     """
-    if is_dask(X):
-        data: Any = dask_rows(X, type(owner).__name__, min_samples=min_samples, dtype=dtype)
+    data: Any = dask_rows(X, type(owner).__name__, min_samples=min_samples, dtype=dtype)
+    if data is not None:
         validate_data(owner, X, reset=reset, skip_check_array=True)
         return data
     options: dict[str, Any] = {"dtype": dtype, "ensure_all_finite": False, "ensure_min_samples": min_samples}
     with np.errstate(over="ignore"):  # beyond float32: infinite, and refused
-        data = np.asarray(validate_data(owner, _plain(_pixels(X, check=reset)), reset=reset, **options))
+        data = np.asarray(validate_data(owner, _plain(X, check_axes=reset), reset=reset, **options))
     check_finite(data, 0, owner, missing=missing)
     return data
-
-
-def _pixels(X: Any, check: bool = False) -> Any:
-    """An array of more than two axes as a matrix, a row for each pixel; ValueError if its first axis may be the mixtures."""
-    if getattr(X, "ndim", 2) < 3:
-        return X
-    X = X if isinstance(X, np.ndarray) else np.asarray(X)
-    if check and X.size and X.dtype.kind in "biuf" and mixtures_come_first(X):
-        raise ValueError(
-            f"X has shape {X.shape}, and its last axis must be that of the mixtures, but the first one seems to be: pass "
-            f"np.moveaxis(X, 0, -1). If it is not, pass X.reshape(-1, {X.shape[-1]})"
-        )
-    return X.reshape(-1, X.shape[-1])
 
 
 def like(X: Any, Y: Array, axis: str, names: Callable[[], Array] | None = None) -> Any:
@@ -182,12 +169,23 @@ def completed_rows(owner: Any, X: Any, n_components: Any) -> Any:
     return completed(X, predicted_rank(X) if n_components == "auto" else min(n_components, *X.shape))
 
 
-def _plain(X: Any, argument: str = "X") -> Any:
-    """X without what scikit-learn would drop, change or refuse in other words: a mask, a byte order, dates, sparse matrices."""
+def _plain(X: Any, argument: str = "X", check_axes: bool = False) -> Any:
+    """X without what scikit-learn would drop, change or refuse in other words: axes, a mask, a byte order, dates, sparse matrices.
+
+    An array of more than two axes has a row for each pixel; ValueError if its first axis may be that of the mixtures.
+    """
     if issparse(X):
         raise TypeError(
             f"{argument} is a sparse matrix, and dense data is required: {argument}.toarray() makes a dense array of it"
         )
+    if getattr(X, "ndim", 2) > 2:
+        X = X if isinstance(X, np.ndarray) else np.asarray(X)
+        if check_axes and X.size and X.dtype.kind in "biuf" and mixtures_come_first(X):
+            raise ValueError(
+                f"X has shape {X.shape}, and its last axis must be that of the mixtures, but the first one seems to be: pass "
+                f"np.moveaxis(X, 0, -1). If it is not, pass X.reshape(-1, {X.shape[-1]})"
+            )
+        X = X.reshape(-1, X.shape[-1])
     if isinstance(X, list | tuple):
         X = np.asarray(X)
     if np.ma.isMaskedArray(X):
@@ -204,9 +202,8 @@ def _plain(X: Any, argument: str = "X") -> Any:
 
 def matrix(value: Any, argument: str, name: str, dtype: Any = FLOATS) -> Array:
     """An argument other than X, of the function or estimator called `name`, as a finite matrix."""
-    data = check_array(
-        _plain(_pixels(value), argument), dtype=dtype, input_name=argument, ensure_all_finite=False, estimator=name
-    )
+    plain = _plain(value, argument)
+    data = check_array(plain, dtype=dtype, input_name=argument, ensure_all_finite=False, estimator=name)
     check_finite(data, 0, name, argument)
     return np.asarray(data)
 
@@ -219,10 +216,8 @@ def stand_in(name: str) -> Any:
 def outputs(owner: Any, Y: Any, d: int) -> Any:
     """Outputs of the estimator `owner`, which has d of them, for `inverse_transform`: a finite array, or `DaskRows`."""
     name, names = type(owner).__name__, [*map(str, getattr(Y, "columns", ()))]
-    if is_dask(Y):
-        data: Any = dask_rows(Y, name, "Y")
-    else:
-        data = matrix(Y, "Y", name)
+    data: Any = dask_rows(Y, name, "Y")
+    data = matrix(Y, "Y", name) if data is None else data
     if data.shape[1] != d:
         raise ValueError(
             f"Y has shape {data.shape}: inverse_transform of this {name} needs (n_samples, {d}), as transform returns it"
@@ -277,13 +272,10 @@ def _in_order(estimator: Any, x: Any, reset: bool) -> Any:
     return [x[name] for name in known]
 
 
-def is_dask(X: Any) -> bool:
-    """Whether X is a Dask collection, found without importing Dask."""
-    return "dask" in sys.modules and bool(sys.modules["dask"].is_dask_collection(X))
-
-
-def dask_rows(X: Any, name: str, argument: str = "X", min_samples: int = 1, dtype: Any = FLOATS) -> "DaskRows":
-    """X, which errors call `argument`, in a dtype, or one of several, with every row in one block."""
+def dask_rows(X: Any, name: str, argument: str = "X", min_samples: int = 1, dtype: Any = FLOATS) -> "DaskRows | None":
+    """A Dask array, which errors call `argument`, in a dtype, or one of several, with every row in one block; None if X is none."""
+    if "dask" not in sys.modules or not sys.modules["dask"].is_dask_collection(X):
+        return None
     array = sys.modules.get("dask.array")
     if array is None or not isinstance(X, array.Array) or np.isnan(X.shape).any() or X.dtype.kind not in "fiub":
         raise TypeError(
@@ -465,16 +457,11 @@ def _join(join: Callable[[T, T], T], parts: list[tuple[T, float]]) -> tuple[T, f
     return reduce(lambda a, b: (join(a[0], b[0]), a[1] + b[1]), parts)
 
 
-def blocks_of(X: Array | DaskRows) -> Iterator[Array]:
-    """The blocks of a `DaskRows`; an array is one block."""
-    return iter(X) if isinstance(X, DaskRows) else iter([X])
-
-
 def collected(X: Array | DaskRows, rows: list[Array], last: int | None = None) -> Iterator[Array]:
     """Yield the blocks of X, and add a sample of about 4,000 rows, of the `last` ones, to `rows`: a Dask array is read once."""
     n = min(last or X.shape[0], X.shape[0])
     index, first = X.shape[0] - n + row_sample(n, X.shape[1]), 0
-    for block in blocks_of(X):
+    for block in X if isinstance(X, DaskRows) else [X]:
         start, stop = np.searchsorted(index, [first, first + len(block)])
         rows.append(block[index[start:stop] - first].astype(np.float64))
         first += len(block)

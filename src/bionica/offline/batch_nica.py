@@ -1,7 +1,6 @@
 """Offline nonnegative ICA: noncentered whitening, then the rotation into the nonnegative orthant."""
 
 from functools import partial
-from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -48,7 +47,7 @@ class BatchNICA(Separator, Estimator):
         Largest number of iterations of a descent.
     tol : float, default=None
         The descent ends when its next step rotates no pair of outputs by more than `tol` radians. None is 0.03 times
-        n_samples ** -0.5, a small part of the statistical error (held-out error within 4 % of that with tol=1e-9).
+        n_samples ** -0.5, a small part of the statistical error.
     robust : bool, default=True
         Whether to leave outliers out of the fit: samples far beyond the tail of all the others (see `n_outliers_`). Set it to
         False if a source is active in 1 % of the samples or fewer, because its samples may look like outliers.
@@ -145,11 +144,9 @@ class BatchNICA(Separator, Estimator):
         rows = samples.rows(self, X, reset=True, min_samples=2, missing=self._takes_missing)
         rows = samples.completed_rows(self, rows, self.n_components)
         with one_blas_thread():
-            rng, d = check_random_state(self.random_state), None
-            if isinstance(self.n_components, Integral):
-                d = int(self.n_components)
-            sample = some_rows(rows)
-            if self.n_components == "auto":
+            rng, sample = check_random_state(self.random_state), some_rows(rows)
+            d: Any = self.n_components
+            if d == "auto":
                 self.count_: Count = count_sources(sample)
                 d = self.count_.n_sources
             data, basis, unit = rows, None, 1.0

@@ -23,21 +23,17 @@ from .whitening import ChunkedRows, fold, row_blocks, row_sample
 
 Array = npt.NDArray[Any]
 
-_GROWTH = 6  # of the subset, from one descent to the next: speed only
-_LARGEST_SUBSET = (
-    1 << 21
-)  # numbers: the subset of a Dask array is brought into memory. 2^19 to 2^24: as many descents on all rows
 _TOL = 0.03  # times n_samples ** -0.5, about the statistical error of the best rotation
 _START_TOL = 1e-4  # of the descents on subsets
 _AGREE = 1.05  # two starts within 5 % of each other are equally good
 
 
 class Rotation(NamedTuple):
-    """The result of `rotate`.
+    """The result of `rotate`: R (d, d) and J on all rows.
 
-    `R` (d, d) is orthogonal; `objective` is J on all rows; `n_iter` counts the iterations of the winning start and of the
-    descents that continued it; `converged` says whether the last met `tol`; `n_starts` counts starts; `confirmed` says whether
-    two starts ended at the best J; `ambiguity` is the `disagreement` of these two after both descended on all rows.
+    `n_iter` counts the iterations of the winning start and of the descents that continued it; `converged` says whether the last
+    met `tol`; `confirmed` says whether two of `n_starts` starts ended at the best J; `ambiguity` is the `disagreement` of these two
+    after both descended on all rows.
     """
 
     R: Array
@@ -96,8 +92,8 @@ def rotate(
     """The rotation of Z into the nonnegative orthant, with as many starts as needed to trust it.
 
     Random starts run on a random subset of max(2000, 100 d) rows until the best J was reached twice, at most `n_init`. The best
-    continues on subsets that are six times larger each (up to 16 MB), then on all rows, and so does one that ends at the same J
-    at another rotation. Smaller subsets are drawn from the largest: Z is read once for all of them.
+    continues on a larger subset (sizes are 1 : r : r^2, at most 16 MB), then on all rows, and so does one that ends at the same J
+    at another rotation. The smaller subset is drawn from the larger: Z is read once for both.
 
     Z (n_samples, d) is whitened, its mean included. `tol` is that of the last descent (see `descend`), by default
     0.03 / sqrt(n_samples), a small part of the statistical error; `max_iter` is that of each descent.
@@ -105,11 +101,9 @@ def rotate(
     T, d = Z.shape
     tol = _TOL / np.sqrt(T) if tol is None else tol
     resolution = d * _START_TOL**2  # by how much the J of a start may be off
-    sizes = [max(2000, 100 * d)]
-    while 3 * _GROWTH * sizes[-1] <= T and _GROWTH * sizes[-1] * d <= _LARGEST_SUBSET:
-        sizes.append(_GROWTH * sizes[-1])
-    largest: Array = _random_rows(Z, sizes[-1], rng)[:]
-    subset = _random_rows(largest, sizes[0], rng)
+    few = max(2000, 100 * d)
+    larger: Array = _random_rows(Z, max(few, min(round(np.sqrt(few * T)), 2**21 // d)), rng)[:]
+    subset = _random_rows(larger, few, rng)
     starts: list[Minimum] = []
     confirmed = False
     # If nothing is negative, other rotations may be as nonnegative, and only other starts can show them.
@@ -124,9 +118,8 @@ def rotate(
     equal = [start for start in starts[1:] if start.value <= _AGREE * starts[0].value + resolution]
     rival = max(equal, key=lambda start: disagreement(starts[0].x, start.x), default=starts[0])
     rivals = [starts[0], rival] if disagreement(starts[0].x, rival.x) > 1e-2 else starts[:1]
-    for size in [*sizes[1:], T]:
-        rows = Z if size == T else _random_rows(largest, size, rng)
-        ends = [descend(rows, old.x, tol=tol if size == T else _START_TOL, max_iter=max_iter) for old in rivals]
+    for rows, accuracy in [(larger, _START_TOL)] * (len(subset) < len(larger) < T) + [(Z, tol)]:
+        ends = [descend(rows, old.x, tol=accuracy, max_iter=max_iter) for old in rivals]
         rivals = [end._replace(n_iter=old.n_iter + end.n_iter) for end, old in zip(ends, rivals, strict=True)]
     best = min(rivals, key=lambda end: end.value)
     # A rival that is worse on all rows does not make the result ambiguous.

@@ -139,7 +139,7 @@ def mixtures_come_first(X: Any) -> bool:
 
 
 @one_blas_thread()
-def linear_map(X: Array, matrix: Array, out: Array | None = None) -> Array:
+def linear_map(X: Array, matrix: Array) -> Array:
     """X @ matrix.T in the precision of X. Whatever the strides of X, at most one block of rows is copied.
 
     A row has the same bits however X is cut into calls, up to 4,096 features. BLAS chooses its kernel by the shape of a product, so
@@ -148,8 +148,7 @@ def linear_map(X: Array, matrix: Array, out: Array | None = None) -> Array:
     """
     k = X.shape[1]
     right = np.ascontiguousarray(matrix.T, dtype=np.float64)
-    if out is None:
-        out = np.empty((X.shape[0], right.shape[1]), dtype=X.dtype)
+    out = np.empty((X.shape[0], right.shape[1]), dtype=X.dtype)
     for rows in row_blocks(len(X), k, X.itemsize):
         block = np.ascontiguousarray(X[rows], dtype=np.float64)
         n, height = len(block), _TILE if k <= _PADDED else len(block)
@@ -228,9 +227,9 @@ def _moments_of_block(X: Array, F: Array | None) -> Moments:
 class Whitening(NamedTuple):
     """F, its right inverse, and the spectrum that they come from.
 
-    `matrix` is F (d, k). `inverse` is U_d Lambda_d^{1/2} (k, d), so that `matrix @ inverse` is the identity. `eigenvalues` are
-    those of C_xx that count as nonzero, largest first, and `rank`, the numerical rank of the data, is their number. `condition` is
-    the condition number of the correlation matrix without its empty directions: F is accurate to about `condition` times 2e-16.
+    `matrix` is F (d, k), and `inverse` is U_d Lambda_d^{1/2} (k, d). `eigenvalues` are those of C_xx that count as nonzero, largest
+    first, and `rank` is their number. `condition` is that of the correlation matrix without its empty directions: F is accurate to
+    about `condition` times 2e-16.
     """
 
     matrix: Array
@@ -241,25 +240,19 @@ class Whitening(NamedTuple):
 
 
 def whitening(
-    m: Moments,
-    n_components: int | None = None,
-    *,
-    tol: float | None = None,
-    precision: npt.DTypeLike = np.float64,
-    one_unit: bool = False,
+    m: Moments, n_components: int | None = None, *, precision: npt.DTypeLike = np.float64, one_unit: bool = False
 ) -> Whitening:
     """F = Lambda^{-1/2} U' on the `n_components` leading eigenvectors of the covariance, by default all that are not empty.
 
-    If `n_components` exceeds the rank, the result has `rank` rows, which the caller has to report. A direction counts as empty
-    if its variance is at most `tol` times the largest, with every feature scaled to unit variance; the default is what rounding
-    of the data (of the dtype `precision`) and of the sums can produce.
+    If `n_components` exceeds the rank, the result has `rank` rows, which the caller has to report. A direction is empty if
+    rounding of the data (of the dtype `precision`) and of the sums can produce its variance, with every feature scaled to unit
+    variance.
 
     The rank is that of the correlation matrix K (C_xx = D K D, D the standard deviations), so that it does not depend on the
     units of the features. With K = V M V', the matrix L = D V M^{1/2} = U Lambda^{1/2} W' has C_xx = L L', so that both
     Lambda^{-1/2} U' and W' M^{-1/2} V' D^{-1} whiten. The second has the same rows if the rank is full. It stays accurate if
-    the scales of the features differ by many orders of magnitude (12 decades: identity to 1e-13, where an eigendecomposition
-    of C_xx is off by 1), and is used if the first is off by more than 1e-12. `one_unit`: the features are coordinates in another
-    basis, which share one unit (D is a multiple of the identity) and one rounding error.
+    the scales of the features differ by many orders of magnitude, and is used if the first is off by more than 1e-12.
+    `one_unit`: the features are coordinates in another basis, which share one unit and one rounding error.
     """
     k, covariance = len(m.mean), m.covariance
     variance = np.diag(covariance)
@@ -268,30 +261,26 @@ def whitening(
         variance, power = np.full(k, variance.sum()), np.full(k, k * power.sum())
     rounding = np.finfo(precision).eps ** 2 * power
     alive = variance > 16 * rounding  # otherwise the feature is constant up to rounding
-    if not alive.any():
-        return Whitening(np.empty((0, k)), np.empty((k, 0)), np.empty(0), 0, np.inf)
     scale = np.sqrt(variance[alive])
-    M, V = linalg.eigh(covariance[np.ix_(alive, alive)] / scale / scale[:, None])
-    if tol is None:
-        tol = k * (4 * float(np.finfo(np.float64).eps) + float((rounding[alive] / variance[alive]).max()))
-    keep = M > tol * M.max()
-    if not keep.any():  # features that vary hardly more than by rounding
-        return Whitening(np.empty((0, k)), np.empty((k, 0)), np.empty(0), 0, np.inf)
+    M, V = np.linalg.eigh(covariance[np.ix_(alive, alive)] / scale / scale[:, None])
+    share = (rounding[alive] / variance[alive]).max(initial=0)
+    keep = M > k * (4 * np.finfo(np.float64).eps + share) * M.max(initial=0)
     M, V = M[keep], V[:, keep]
     rank = len(M)
     L = np.zeros((k, rank))
     L[alive] = scale[:, None] * V * np.sqrt(M)
-    U, sigma, Wt = linalg.svd(L, full_matrices=False)
+    U, sigma, Wt = np.linalg.svd(L, full_matrices=False)
     signs = positive_signs(U)
     U, Wt = U * signs, Wt * signs[:, None]
     d = rank if n_components is None else min(n_components, rank)
     inverse = L @ Wt[:d].T
     F = U[:, :d].T / sigma[:d, None]
-    if np.abs(F @ inverse - np.eye(d)).max() > 1e-12:
+    if np.abs(F @ inverse - np.eye(d)).max(initial=0) > 1e-12:
         F = np.zeros((d, k))
         F[:, alive] = (Wt[:d] / np.sqrt(M)) @ V.T / scale
+    condition = float(M[-1] / M[0]) if rank else np.inf
     # C order, which a loaded model has: products have the same bits.
-    return Whitening(np.ascontiguousarray(F), np.ascontiguousarray(inverse), sigma**2, rank, float(M.max() / M.min()))
+    return Whitening(np.ascontiguousarray(F), np.ascontiguousarray(inverse), sigma**2, rank, condition)
 
 
 def positive_signs(U: Array) -> Array:
@@ -310,7 +299,7 @@ def refine(X: Array | ChunkedRows, white: Whitening) -> Whitening:
     if white.condition < 1e4 or not white.rank:
         return white
     d = len(white.matrix)
-    w, U = linalg.eigh(moments(X, white.matrix).covariance)
+    w, U = np.linalg.eigh(moments(X, white.matrix).covariance)
     half = np.sqrt(w)
     eigenvalues = white.eigenvalues.copy()
     inverse = white.inverse @ (U * half) @ U.T
@@ -332,13 +321,6 @@ def row_space(X: Array) -> tuple[Array, Array]:
     return np.ascontiguousarray(R.T), Q
 
 
-def in_features(white: Whitening, Q: Array) -> Whitening:
-    """The whitening of X = C Q', from that of C."""
-    inverse = Q @ white.inverse
-    signs = positive_signs(inverse)
-    return white._replace(matrix=signs[:, None] * (white.matrix @ Q.T), inverse=inverse * signs)
-
-
 def leading(X: Array, n_components: int | None = None, *, centred: bool = True) -> Whitening:
     """The whitening of an array of any shape on its leading directions; no covariance of the features if it is wide.
 
@@ -349,7 +331,11 @@ def leading(X: Array, n_components: int | None = None, *, centred: bool = True) 
     if not centred:
         m = Moments(m.n, np.zeros_like(m.mean), m.n * m.second)
     white = whitening(m, n_components, precision=X.dtype, one_unit=Q is not None)
-    return white if Q is None else in_features(white, Q)
+    if Q is None:
+        return white
+    inverse = Q @ white.inverse
+    signs = positive_signs(inverse)
+    return white._replace(matrix=signs[:, None] * (white.matrix @ Q.T), inverse=inverse * signs)
 
 
 def rank_of(X: Array, *, centred: bool = True) -> int:
