@@ -63,11 +63,9 @@ release-check:
 	.venv-clients/bin/python -m pip install --quiet --disable-pip-version-check -e '.[clients]'
 	touch $@
 
-# Prints the tables of docs/guides/benchmarks.md; WRITE=1 writes them to benchmarks/results. QUICK=1 takes minutes.
+# Every measured figure of README and docs, into benchmarks/results; an hour on two cores. FIGURES="missing stuck" measures some.
 bench: $(INSTALLED)
-	for name in speed streaming correlated; do \
-	  $(BIN)/python benchmarks/$$name.py $(if $(QUICK),--quick) $(if $(WRITE),--write) || exit; \
-	done
+	$(BIN)/python benchmarks/figures.py $(FIGURES)
 
 $(INSTALLED): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "bionica needs Python 3.11 or newer: make PYTHON=python3.12 ...")'

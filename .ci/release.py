@@ -22,7 +22,7 @@ import numpy as np
 from bionica.datasets import mix, sparse_uniform
 X, _ = mix(sparse_uniform(20_000, 3, rng=0), n_mixtures=5, rng=0)
 blocks = np.array_split(X, 10)
-for name in ("mixtures", "spectra"): np.savetxt(f"{name}.csv", X, delimiter=",")
+for name in ("spectra", "a", "b"): np.savetxt(f"{name}.csv", X, delimiter=",")
 """
 
 

@@ -69,6 +69,7 @@ def one_pass(kind, d, rho, noise, arguments):
 
 def whitenings(arguments):
     """Each value of `whiten`; without a whitening the network is strictly local."""
+    print("\n| whiten | above 12 dB | median / worst |\n|---|---|---|")
     for whiten in (False, "online", "offline"):
         scores = []
         for seed in range(arguments.matrices):
@@ -78,7 +79,7 @@ def whitenings(arguments):
             network = ConeNetwork(3, whiten=whiten, random_state=seed).fit(X)
             scores.append(score(S, network.transform(X[-20_000:])))
         good = sum(value > 12 for value in scores)
-        print(f"whiten={whiten!r}: {good} of {len(scores)} above 12 dB; {np.sort(np.round(scores, 1))}", flush=True)
+        print(f"| `{whiten!r}` | {good} of {len(scores)} | {median_and_worst(scores)} |", flush=True)
 
 
 def images(path, arguments):
@@ -92,7 +93,7 @@ def images(path, arguments):
         X = S @ rng.standard_normal((S.shape[1], S.shape[1]))
         ours.append(score(S, ConeNetwork(S.shape[1], random_state=seed).partial_fit(X).transform(X), len(X)))
         nica.append(score(S, BatchNICA(S.shape[1], random_state=0).fit(X).transform(X), len(X)))
-    print(f"images: ConeNetwork {median_and_worst(ours)} dB, BatchNICA {np.median(nica):.1f} dB", flush=True)
+    print(f"\nimages: ConeNetwork {median_and_worst(ours)} dB, BatchNICA {np.median(nica):.1f} dB", flush=True)
 
 
 def main():

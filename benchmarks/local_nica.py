@@ -8,6 +8,7 @@ separated with averaged weights. A problem is solved if the error, the mean of |
 """
 
 import argparse
+import inspect
 import math
 import time
 import warnings
@@ -52,13 +53,16 @@ def problems(seed, matrices):
             for i in range(4):
                 rng = np.random.default_rng([seed, i, d, k])
                 own.append(error(kind, d, rng.standard_normal((k, d)), rng, i))
-        print(f"{kind}: {np.sum(np.array(own) < 0.05)} of 12, median {np.median(own):.4f}", flush=True)
+        print(f"- {kind}: {np.sum(np.array(own) < 0.05)} of 12, median {np.median(own):.4f}", flush=True)
         errors += own
-    print("all:", interval(int(np.sum(np.array(errors) < 0.05)), 36), flush=True)
+    print("- all:", interval(int(np.sum(np.array(errors) < 0.05)), 36), flush=True)
 
 
 def cells(seed, matrices, kind, sizes, conditions, n=T):
-    """Rows of the map."""
+    """Rows of a table: solved and median error by condition number, and all of them."""
+    if kind == "sparse uniform":
+        names = [f"{n:,} samples", *(f"condition {c}" for c in conditions), "all"]
+        print(f"\n| {' | '.join(names)} |\n|{'---|' * len(names)}")
     for d in sizes:
         row, total = [], 0
         for condition in conditions:
@@ -68,7 +72,7 @@ def cells(seed, matrices, kind, sizes, conditions, n=T):
             )
             total += int(np.sum(errors < 0.05))
             row.append(f"{np.sum(errors < 0.05)}/{matrices} {np.median(errors):.4f}")
-        print(f"{kind}, d = {d}: {' | '.join(row)}; {interval(total, matrices * len(conditions))}", flush=True)
+        print(f"| {kind}, d = {d} | {' | '.join(row)} | {interval(total, matrices * len(conditions))} |", flush=True)
 
 
 def mixing_map(seed, matrices):
@@ -87,8 +91,8 @@ def photographs(seed, matrices):
         S = sources[rng.permutation(len(sources))]
         X = S @ rng.standard_normal((3, 3)).T
         errors.append(permutation_error(S, NETWORK[0](3, random_state=i).partial_fit(X).transform(X)))
-    print(f"photographs: median {np.median(errors):.3f}, {np.sum(np.array(errors) < 0.1)} of 12 below .1", flush=True)
-    print("   ", np.sort(errors).round(3), flush=True)
+    print(f"- photographs: median {np.median(errors):.3f}, {np.sum(np.array(errors) < 0.1)} of 12 below .1", flush=True)
+    print("- sorted:", np.sort(errors).round(3), flush=True)
 
 
 def alike_in_time(seed, matrices):
@@ -106,7 +110,7 @@ def alike_in_time(seed, matrices):
             )
         values = np.sort([score for score, _ in scores]).round(1)
         low = [f"{score:.0f} dB at condition {condition:.0f}" for score, condition in scores if score < 25]
-        print(f"time constant {tau}, T = {n:.0e}: {values}; {', '.join(low)}", flush=True)
+        print(f"- time constant {tau}, T = {n:.0e}: {values}; {', '.join(low)}", flush=True)
 
 
 def floor(seed, matrices):
@@ -125,7 +129,7 @@ def scale(seed, matrices):
     changes |= {"order": np.eye(3)[[2, 0, 1]], "sign": np.diag([1, -1, -1.0])}
     for name, Q in changes.items():
         other = LocalNICA(3, init={"W_xz": W @ np.sign(Q).T}).partial_fit(X @ Q.T).transform(X[:1000] @ Q.T)
-        print(f"{name}: largest difference of outputs {np.abs(other - first).max():.1e}", flush=True)
+        print(f"- {name}: largest difference of outputs {np.abs(other - first).max():.1e}", flush=True)
 
 
 def speed(seed, matrices):
@@ -140,7 +144,7 @@ def speed(seed, matrices):
                 begun = time.perf_counter()
                 network.partial_fit(X[start : start + 1000])
                 best[i] = min(best[i], (time.perf_counter() - begun) * 1e6)
-        print(f"d = {d}: {best[0]:.0f} and {best[1]:.0f} ns, ratio {best[0] / best[1]:.2f}", flush=True)
+        print(f"- d = {d}: {best[0]:.0f} and {best[1]:.0f} ns, ratio {best[0] / best[1]:.2f}", flush=True)
 
 
 def theory(seed, matrices):
@@ -163,9 +167,9 @@ def theory(seed, matrices):
             drive = -0.07 * mode * e
             u += m * (12 * drive - u)
             w, e = w + drive + u, e + r * (2 * w - 3 * e)
-        print(f"lambda = {mode:.4f}, theory:   {np.round(expected, 3)}", flush=True)
+        print(f"- lambda = {mode:.4f}, theory:   {np.round(expected, 3)}", flush=True)
         print(
-            f"                 measured: {np.mean([_decay(A, v, n, seed + i) for i in range(8)], axis=0).round(3)}",
+            f"- measured: {np.mean([_decay(A, v, n, seed + i) for i in range(8)], axis=0).round(3)}",
             flush=True,
         )
 
@@ -201,5 +205,5 @@ if __name__ == "__main__":
     NETWORK[0] = getattr(bionica, arguments.network)
     warnings.simplefilter("ignore")
     for table in arguments.tables or TABLES:
-        print(f"\n{table}: {TABLES[table].__doc__}", flush=True)
+        print(f"\n## {table.capitalize()}: {arguments.network}\n\n{inspect.getdoc(TABLES[table])}\n", flush=True)
         TABLES[table](arguments.seed, arguments.matrices)

@@ -68,7 +68,7 @@ def row(name, problems):
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
     print(
-        "Median over 10 problems of the worst angle of a spectrum, in degrees, and of the noise found, over that of complete data"
+        "Median over 10 problems of the worst angle of a spectrum, in degrees, and of the noise found, over that of complete data\n"
     )
     print(
         "| cells | missing | complete | with NaN | no noise drawn | mean filling | complete rows | noise | no noise drawn |"

@@ -8,6 +8,7 @@ in the map of `bionica reproduce convergence`. 5,000 other samples are separated
 """
 
 import argparse
+import inspect
 import warnings
 from collections import Counter
 from functools import partial
@@ -24,6 +25,11 @@ GUARDS: dict[str, list] = {
     "Algorithm 1": [True, ["silent", "row"], ["silent", "spectrum"], ["silent"], []],
     "Algorithm 2": [True, ["silent", "rate"], ["rate"]],
 }
+
+
+def heading(*names):
+    """Begin a table."""
+    print(f"| {' | '.join(names)} |\n|{'---|' * len(names)}", flush=True)
 
 
 def guards(seed, matrices):
@@ -49,11 +55,11 @@ def guards(seed, matrices):
             forbidden[entry["name"], i] = "forbidden" if small else "allowed"
     counts = [sum(kind == each for each in forbidden.values()) for kind in ("forbidden", "allowed")]
     separated: dict[tuple, Counter] = {}
-    for row in sweep.run(plan, n_jobs=1, device="cpu"):
+    for row in sweep.run(plan, n_jobs=-1, device="cpu"):
         counter = separated.setdefault((row["network"], row["guards"]), Counter())
         if row["status"] == "ok" and row["sinr"] > 15:
             counter.update((row["data"], forbidden[row["data"], row["seed"]]))
-    print("| network | guards |", " | ".join(cells), f"| forbidden, of {counts[0]} | allowed, of {counts[1]} |")
+    heading("network", "guards", *cells, f"forbidden, of {counts[0]}", f"allowed, of {counts[1]}")
     for (network, on), counter in separated.items():
         names = "all" if on is True else ", ".join(on) or "none"
         numbers = [str(counter[key]) for key in (*cells, "forbidden", "allowed")]
@@ -62,7 +68,7 @@ def guards(seed, matrices):
 
 def silent_only(seed, matrices):
     """Algorithm 1 with all guards and with the guard "silent" alone: separated matrices at condition numbers 10, 30, 100."""
-    print("| sources, d, settings | all guards | silent |")
+    heading("sources, d, settings", "all guards", "silent")
     for kind, d, setting in (
         ("sparse_uniform", 3, "d3"), ("sparse_uniform", 10, "d10"), ("sparse_uniform", 10, None), ("exponential", 3, None),
         ("half_normal", 3, None), ("exponential", 10, None), ("half_normal", 10, None),
@@ -77,7 +83,7 @@ def silent_only(seed, matrices):
         if setting:
             plan["network"][0]["published"] = setting
         separated = Counter()
-        for row in sweep.run(plan, n_jobs=1, device="cpu"):
+        for row in sweep.run(plan, n_jobs=-1, device="cpu"):
             separated[row["guards"], row["data"]] += row["status"] == "ok" and row["sinr"] > 15
         cells = ["/".join(str(separated[on, c]) for c in ("10", "30", "100")) for on in (True, ("silent",))]
         print(f"| {kind}, {d}, {'table 1' if setting else 'untuned'} |", " | ".join(cells), "|", flush=True)
@@ -85,8 +91,8 @@ def silent_only(seed, matrices):
 
 def anatomy(seed, matrices):
     """Runs that are not separated (Algorithm 1 with the guard "silent" alone): outputs y, v = M^-1 W x, and what happens later."""
-    print("| network | condition | seed | SINR | fires in % | largest correlation | cov(y) from, to | variances of v "
-          "| other weights, of 5 | 10 times the samples |")  # fmt: skip
+    heading("network", "condition", "seed", "SINR", "fires in %", "largest correlation", "cov(y) from, to", "variances of v",
+            "other weights, of 5", "10 times the samples")  # fmt: skip
     for name, condition in (("Algorithm 1", 10), ("Algorithm 1", 30), ("Algorithm 1", 100), ("Algorithm 2", 100)):
         network = partial(NETWORKS[name], D, guards=("silent",) if name == "Algorithm 1" else True)
         for i in range(seed, seed + min(matrices, 20)):
@@ -136,5 +142,5 @@ if __name__ == "__main__":
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     for name in arguments.tables or TABLES:
-        print(f"\n{name}: {TABLES[name].__doc__}\n")
+        print(f"\n## {name.capitalize()}\n\n{inspect.getdoc(TABLES[name])}\n")
         TABLES[name](arguments.seed, arguments.matrices)

@@ -65,6 +65,8 @@ plot_working_directory = str(Path(__file__).parent / "pictures")
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
+    "subsection_order": [f"../examples/{field}" for field in ("spectra", "images", "streams", "circuits")],
+    "thumbnail_size": (560, 392),
     "filename_pattern": r"/plot_",
     "abort_on_example_error": True,
     "only_warn_on_example_error": False,

@@ -13,12 +13,15 @@ FIRST_CODE = ".. GENERATED FROM PYTHON SOURCE LINES"
 
 def picture_first(app, docname, source):
     """Move the picture of the thumbnail to the top of an example."""
-    if not re.match("gallery/plot_", docname):
+    if not re.match(r"gallery/\w+/plot_", docname):
         return
     text = SYMBOLS.sub("", source[0])
+    pictures = list(PICTURE.finditer(text))
+    if not pictures:  # a build with plot_gallery=0
+        return
     example = (Path(app.srcdir).parent / "examples" / docname.removeprefix("gallery/")).with_suffix(".py").read_text()
     number = re.search(r"sphinx_gallery_thumbnail_number = (\d+)", example)
-    picture = list(PICTURE.finditer(text))[int(number[1]) - 1 if number else 0]
+    picture = pictures[int(number[1]) - 1 if number else 0]
     before, code = text[: picture.start()].split(FIRST_CODE, 1)
     source[0] = f"{before}\n{picture[0]}\n{FIRST_CODE}{code}\n{text[picture.end() :]}"
 
