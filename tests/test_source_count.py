@@ -1,5 +1,7 @@
 """The number of sources on which halves of the samples agree."""
 
+import re
+import sys
 import warnings
 
 import numpy as np
@@ -7,6 +9,7 @@ import pytest
 
 from bionica import BatchNICA, MinimumVolumeCone, StreamingNICA
 from bionica.cone.count import count_sources
+from bionica.trust.count import Count
 from conftest import reaction
 
 
@@ -133,3 +136,31 @@ def test_halves_that_agree_on_no_number_are_said_and_never_mean_one_source(monke
     count = count_sources(X * rng.normal(1, 0.1, X.shape))  # the noise is not white
     assert not count.agreed
     assert count.n_sources > 1
+
+
+@pytest.mark.parametrize("learn", ["fit", "partial_fit"])
+@pytest.mark.parametrize("cls", [BatchNICA, MinimumVolumeCone, StreamingNICA])
+@pytest.mark.parametrize(
+    ("count", "said"),
+    [
+        (Count(2, (3,), {}), r"number of sources is not certain: 2, or 3\. Compare the fits"),
+        (Count(2, (), {}, False), "not certain: halves of the samples agree on none, and 2 is a guess"),
+        (Count(2, (), {}), None),
+    ],
+)
+def test_a_number_that_the_data_do_not_decide_is_said_once(cls, learn, count, said, monkeypatch):
+    if not hasattr(cls, learn):
+        return
+    rng = np.random.default_rng(0)
+    X = rng.exponential(size=(2500, 2)) @ rng.random((2, 4)) + 0.01 * rng.standard_normal((2500, 4))
+    monkeypatch.setattr(sys.modules[cls.__module__], "count_sources", lambda X: count)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = getattr(cls("auto", random_state=0), learn)(X)
+        assert model.count_ == count
+        assert len(model.components_) == 2
+        if learn == "partial_fit":
+            model.partial_fit(X)
+    texts = [str(one.message) for one in caught if "not certain" in str(one.message)]
+    assert len(texts) == (said is not None)
+    assert said is None or re.search(said, texts[0])

@@ -56,8 +56,9 @@ from .offline.missing import has_missing
 from .offline.missing import outputs as incomplete_outputs
 from .offline.whitening import fold, rank_of, row_blocks, row_sample
 from .samples import Array, DaskRows, Sample, collected, finite_map, some_rows, warn
+from .trust.count import Count
 from .trust.diagnosis import TOLD, Diagnosis, diagnose
-from .trust.findings import Finding, evidence, exceeds, finding, ranked_findings
+from .trust.findings import Finding, evidence, exceeds, finding, ranked_findings, undecided
 
 #: What parameters may be, by name; a class adds its own.
 PARAMETERS: dict[str, Any] = {
@@ -479,6 +480,19 @@ TWO_COMPARTMENTS: Circuit = (
 )
 
 
+def _count(model: Any) -> Count:
+    model._started()
+    if model._learner.count is None:
+        raise AttributeError(
+            f"{type(model).__name__}(n_components={model._config['n_components']!r}) counted no sources"
+        )
+    found: Count = model._learner.count
+    return found
+
+
+counted = property(_count, doc='With n_components="auto": the number of sources, and what else the data allow.')
+
+
 def weights(name: str, doc: str) -> Any:
     """Return a property of a network: a copy of a weight matrix."""
     return property(lambda network: network._weight(name), doc=doc)
@@ -533,14 +547,13 @@ class OnlineEstimator(Separator, Estimator):
         data = samples.rows(self, X, reset=True)
         with one_blas_thread():
             learner = self._learner = self._learner_for(data.shape[1], data.dtype, data)
-        rng, problems = check_random_state(self.random_state), self._problems()
+        rng = check_random_state(self.random_state)
         for _ in range(self.n_epochs):
             sample: list[Array] = []
             for block in collected(data, sample, getattr(self, "horizon", None)):
                 learner.learn(block[rng.permutation(len(block))] if self.shuffle else block)
             learner.flush()  # no more samples will come
-        found = [finding("converged", reason=text) for text in sorted(self._problems() - problems)]
-        self._warn_about_fit(np.concatenate(sample), len(data), *found)
+        self._warn_about_fit(np.concatenate(sample), len(data), *self._problems())
 
     def partial_fit(self, X: ArrayLike, y: None = None) -> Self:
         """Continue learning from the rows of X; the first call starts a new model, and decides its precision, float32 or float64.
@@ -625,8 +638,7 @@ class OnlineEstimator(Separator, Estimator):
         problems = self._problems()
         blocks = data if isinstance(data, DaskRows) else [data]
         Y = [self._learner.learn(block, keep) for block in blocks]
-        for text in sorted(self._problems() - problems):
-            warn(f"{type(self).__name__}: {text}")
+        self._warn([one for one in self._problems() if one not in problems])
         return Y
 
     def _check_config(self) -> bool:
@@ -721,22 +733,26 @@ class OnlineEstimator(Separator, Estimator):
         """Return a copy of a weight matrix, so that the user cannot change the network through it."""
         return np.array(attrgetter(name)(self._started()))
 
-    def _problems(self) -> set[str]:
+    def _problems(self) -> list[Finding]:
         """Return the evidence against the result that learning itself shows."""
-        problems: set[str] = set()
-        if (state := self._learner.state) is None:
-            return problems
-        if state.repairs[UNSETTLED]:
-            problems.add(
+        learner = self._learner
+        if learner.state is None:
+            return []
+        problems = [] if learner.count is None else undecided(learner.count)
+        repairs = getattr(learner.state, "repairs", None)  # of a network
+        if repairs is not None and repairs[UNSETTLED]:
+            reason = (
                 "samples did not settle in settle_steps steps of the neural dynamics (repairs_ counts them): raise settle_steps or "
                 "settle_tol, change gamma, or use dynamics='exact' and decoupled=False"
             )
-        if self._learner.changed[0]:
-            problems.add(
+            problems.append(finding("converged", reason=reason))
+        if learner.changed[0]:
+            reason = (
                 "the mixtures changed: outputs became far more correlated or negative, and past and present are averaged. If the "
                 "mixing changes, set horizon= to the number of samples to remember (1,000 + 100 n_components or more). If sources "
                 "are on and off for long, or neighbouring samples are alike, ignore this. If sensors failed, omit these samples"
             )
+            problems.append(finding("converged", reason=reason))
         return problems
 
     def _dynamics(self, dtype: Any, symmetric: bool = True) -> Any:

@@ -11,7 +11,7 @@ into the orthant. If |e| is more than rounding (64 eps |o|) V is turned in that 
 where g is the weight of the sample, t counts the turns (never above the horizon) and E = d + |v_bar|^2 is the mean of |o|^2. lambda
 falls where noise makes every sample violate, and stays where violations are rare. Small samples carry noise, not direction. Near
 the solution samples are inequality constraints, and a step past the face (as in successive over-relaxation) helps sources with few
-samples near zero: gamma sources, d = 20, worst of 3, without / with: 13.7 / 2.3 times the error of BatchNICA (Algorithm 2).
+samples near zero.
 
 Outputs are y = max(V_mean v, 0), V_mean the running average of V with c = 11/(age + 10), where age is no more than the horizon.
 `transform` reads out with polar(V_mean) K. Outputs exist from the second sample on.
@@ -27,8 +27,7 @@ This is a power step: the columns of C F' lie closer to the leading directions t
 the mixing matrix, so that A has its condition number and not the square of it. K F A R'^-1 U x = K F x for every x in the span
 of A: without noise the outputs do not change, and K stays white. Memory is k x d. With a horizon, a drift that leaves the first
 directions is followed. The first step comes after 20 d samples, when the covariance of the start is removed (it is a multiple of
-I only until then). A power step with the covariances of all the past (for F that was another) ended at 3 to 70 times the error of
-BatchNICA with 20 or 30 dB of noise. The weight of a sample is bounded by the energy outside of F as well:
+I only until then). The weight of a sample is bounded by the energy outside of F as well:
 g <= min(1, 12 r/|(I - F'F) dx|^2)^2, r its running 99.5 % quantile.
 """
 
@@ -41,7 +40,7 @@ from sklearn.utils import check_random_state
 
 from ._compat.sklearn import AUTO, COUNT
 from .cone.count import count_sources
-from .estimator import PARAMETERS, OnlineEstimator
+from .estimator import PARAMETERS, OnlineEstimator, counted
 from .kernels.guards import Guards
 from .kernels.learner import Buffered, NetworkLearner
 from .kernels.plasticity import apply, apply_transposed, averaging_weight, dot, dot_rows, dot_vectors, follow_matrix
@@ -64,7 +63,6 @@ from .kernels.running_whitening import (
 )
 from .kernels.settling import Exact
 from .samples import Array, some_rows
-from .trust.count import Count
 
 #: Of lambda: see above.
 BEYOND, LARGE_ANGLE, SMALL, TURNS = 0.8, 10.0, 0.3, 500.0
@@ -115,12 +113,13 @@ class Work(NamedTuple):
     ws: Any
 
 
-def init(F: np.ndarray, V: np.ndarray, rng: np.random.RandomState) -> State:
-    """Return the rule before its first sample, with this projection (d x k) and rotation (d x d); both are copied."""
-    d, k = F.shape
+def init(d: int, k: int, dtype: Any, rng: np.random.RandomState) -> State:
+    """Return the rule before its first sample, with a random projection (if k > d) and rotation."""
+    F = orthonormal_rows(rng, d, k).astype(dtype) if k > d else np.eye(d, dtype=dtype)
+    V = orthonormal_rows(rng, d, d)
     return State(
-        start(d, F.dtype), F.copy(), V.copy(), V.copy(), np.zeros(1), np.zeros((k, d), F.dtype), np.zeros(k), np.zeros(d),
-        np.zeros(1), **bookkeeping(d, rng),
+        start(d, F.dtype), F, V, V.copy(), np.zeros(1), np.zeros((k, d), dtype), np.zeros(k), np.zeros(d), np.zeros(1),
+        **bookkeeping(d, rng),
     )  # fmt: skip
 
 
@@ -392,30 +391,13 @@ class StreamingNICA(OnlineEstimator):
         self.random_state = random_state
 
     def _learner_for(self, k: int, dtype: Any, X: Any = None, state: Any = None) -> Any:
-        horizon = int(self.horizon or 0)
-        if state is not None:
-            return _learner(state, horizon)
-        rng = check_random_state(self.random_state)
-        if self.n_components != "auto":
-            return _learner(_first_state(self._number_of_outputs(k, X), k, dtype, rng), horizon)
-        if X is not None:
-            return _counted(int(rng.randint(2**31 - 1)), horizon, dtype, some_rows(X))
-        return Buffered(k, dtype, 100 + 20 * k, partial(_begin, int(rng.randint(2**31 - 1)), horizon), None)
+        horizon, rng = int(self.horizon or 0), check_random_state(self.random_state)
+        if state is None and self.n_components == "auto":
+            begin = partial(_counted, int(rng.randint(2**31 - 1)), horizon, dtype)
+            return Buffered(k, dtype, 100 + 20 * k, begin, None) if X is None else begin(some_rows(X), learns=False)
+        return _learner(init(self._number_of_outputs(k, X), k, dtype, rng) if state is None else state, horizon)
 
-    @property
-    def count_(self) -> Count:
-        """With n_components="auto": the number of sources, and what else the data allow."""
-        self._started()
-        if self._learner.count is None:
-            n = self._config["n_components"]
-            raise AttributeError(f"{type(self).__name__}(n_components={n!r}) counted no sources")
-        count: Count = self._learner.count
-        return count
-
-
-def _first_state(d: int, k: int, dtype: Any, rng: np.random.RandomState) -> State:
-    F = orthonormal_rows(rng, d, k).astype(dtype) if k > d else np.eye(d, dtype=dtype)
-    return init(F, orthonormal_rows(rng, d, d), rng)
+    count_ = counted
 
 
 def _learner(state: State, horizon: int) -> NetworkLearner:
@@ -423,16 +405,11 @@ def _learner(state: State, horizon: int) -> NetworkLearner:
     return NetworkLearner(state, Params(Exact(eps), Guards(), 0, horizon, eps, d < k), [], averaged)
 
 
-def _counted(seed: int, horizon: int, dtype: Any, X: Array) -> NetworkLearner:
-    """A network of as many outputs as X has sources."""
+def _counted(seed: int, horizon: int, dtype: Any, X: Array, learns: bool = True) -> NetworkLearner:
+    """A network of as many outputs as X has sources; it learns from X, if that is a first block."""
     count = count_sources(X.astype(np.float64))
-    learner = _learner(_first_state(count.n_sources, X.shape[1], dtype, np.random.RandomState(seed)), horizon)
+    learner = _learner(init(count.n_sources, X.shape[1], dtype, np.random.RandomState(seed)), horizon)
     learner.count = count
-    return learner
-
-
-def _begin(seed: int, horizon: int, X: Array) -> NetworkLearner:
-    """Count the sources of a first block, and learn from it."""
-    learner = _counted(seed, horizon, X.dtype, X)
-    learner.learn(X)
+    if learns:
+        learner.learn(X)
     return learner

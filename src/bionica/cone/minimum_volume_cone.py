@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from .. import samples
 from .._compat.blas import one_blas_thread
 from .._compat.sklearn import ARRAY, AUTO, BOOLEAN, COUNT, NONNEGATIVE, interval, options
-from ..estimator import PARAMETERS, OnlineEstimator, is_same
+from ..estimator import PARAMETERS, OnlineEstimator, counted, is_same
 from ..kernels.learner import Buffered
 from ..kernels.loop import Diverged
 from ..kernels.rule import finite, shapes
@@ -210,12 +210,12 @@ class MinimumVolumeCone(OnlineEstimator):
                 learner.learn(block)
             learner.flush()
             learner.learner.solve()
-            self._warn_about_fit(np.concatenate(found), n)
+            self._warn_about_fit(np.concatenate(found), n, *self._problems())
             return
         numbered = rows if isinstance(rows, DaskRows) else ArrayRows(rows)
         sample, rate = sample_rows(numbered, capacity(k))
         learner.learner = learner.start(sample.z, (numbered, sample, rate))
-        self._warn_about_fit(sample.z, n)
+        self._warn_about_fit(sample.z, n, *self._problems())
 
     def _learner_for(self, k: int, dtype: Any, X: Any = None, state: Any = None) -> Buffered:
         known, shape = np.empty((k, 0)), f"(n_features={k}, n_known)"
@@ -277,9 +277,6 @@ class MinimumVolumeCone(OnlineEstimator):
         other._continue_from(branch(state, int(first)), self._learner.waiting[:0].copy())
         return other
 
-    def _problems(self) -> set[str]:
-        return set()
-
     @property
     def _readout(self) -> Readout:
         self._started()
@@ -303,16 +300,7 @@ class MinimumVolumeCone(OnlineEstimator):
         wall = self._started().fit.cone.wall
         return np.where(wall.variance > 0, wall.c, np.inf)
 
-    @property
-    def count_(self) -> Count:
-        """With n_components="auto": the number of sources, and what else the data allow."""
-        self._started()
-        if self._learner.count is None:
-            raise AttributeError(
-                f"{type(self).__name__}(n_components={self._config['n_components']!r}) counted no sources"
-            )
-        count: Count = self._learner.count
-        return count
+    count_ = counted
 
 
 def merge(a: Any, b: Any) -> MinimumVolumeCone:

@@ -13,8 +13,7 @@ from ..cone.count import count_sources
 from ..estimator import PARAMETERS, Estimator, Separator
 from ..kernels.rule import shapes
 from ..samples import Array, DaskRows, some_rows
-from ..trust.count import Count
-from ..trust.findings import finding
+from ..trust.findings import finding, undecided
 from ..trust.outliers import Limit, is_inlier, without_outliers
 from .noncentered_whitener import whitening_or_error
 from .rotation import rotate
@@ -147,7 +146,7 @@ class BatchNICA(Separator, Estimator):
             rng, sample = check_random_state(self.random_state), some_rows(rows)
             d: Any = self.n_components
             if d == "auto":
-                self.count_: Count = count_sources(sample)
+                self.count_ = count_sources(sample)
                 d = self.count_.n_sources
             data, basis, unit = rows, None, 1.0
             if isinstance(rows, np.ndarray):
@@ -186,4 +185,5 @@ class BatchNICA(Separator, Estimator):
             f"no convergence in max_iter={self.max_iter} iterations: raise max_iter or tol": not rotation.converged,
         }
         problems = [finding("converged", reason=reason) for reason, holds in reasons.items() if holds]
+        problems += undecided(self.count_) if self.n_components == "auto" else []
         self._warn_about_fit(sample, rows.shape[0], *problems)
