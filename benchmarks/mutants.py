@@ -127,7 +127,7 @@ def run(arguments: tuple[str, ...], folder: Path, limit: float) -> tuple[bool, s
     except subprocess.TimeoutExpired:
         return False, f"no end after {limit:.0f} s"
     failed = [line.split()[1] for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
-    return done.returncode == 0, failed[0] if failed else done.stderr[-300:]
+    return done.returncode == 0, failed[0] if failed else (done.stdout + done.stderr)[-300:]
 
 
 def judge(m: Mutant, folders: "queue.SimpleQueue[Path]", limit: float, broken: list[str]) -> tuple[bool, str]:
@@ -172,6 +172,9 @@ def main() -> None:
         for job in range(args.n_jobs):
             shutil.copytree(source, Path(name, str(job), "bionica"), ignore=shutil.ignore_patterns("__pycache__"))
             folders.put(Path(name, str(job)))
+        passed, failed = run(("--collect-only", "tests"), Path(name, "0"), args.limit)
+        if not passed:
+            raise SystemExit(f"without a change the tests cannot be run:\n{failed}")
         survivors = [
             change
             for noticed, change in pool.map(lambda m: judge(m, folders, args.limit, broken), drawn)
