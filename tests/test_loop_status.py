@@ -14,7 +14,7 @@ import pytest
 import bionica
 from bionica._compat.numba import compile_entry
 from bionica.estimator import Estimator
-from bionica.kernels.loop import Diverged, digest, run
+from bionica.kernels.loop import Diverged, digest
 from bionica.kernels.rule import to_arrays
 from bionica.offline import OfflineNICA
 from conftest import NETWORKS, PUBLIC, mixtures
@@ -129,7 +129,7 @@ def test_the_engine_names_the_row(d, k):
     learner = bionica.TwoCompartmentNICA(d, random_state=0)._learner_for(k, X.dtype)
     X[50] *= 1e200
     with pytest.raises(Diverged) as caught:
-        run(learner.state, learner.params, X, np.empty((0, 1)), np.empty((60, d)))
+        learner.outputs(X)
     assert caught.value.sample == 50
 
 

@@ -105,11 +105,9 @@ def test_it_runs_in_the_cuda_simulator():
 
 def first_output(module):
     """With weights of ones the first output is the factor times the sum of the mixture."""
-    X, Y = np.ones((1, 2)), np.empty((1, 2))
-    learner = module.MyNetwork(2, random_state=0)._learner_for(2, X.dtype)
+    learner = module.MyNetwork(2, random_state=0)._learner_for(2, np.dtype(float))
     learner.state.W[:] = 1
-    loop.run(learner.state, learner.params, X, np.empty((0, 1)), Y)
-    return float(Y[0, 0])
+    return float(learner.outputs(np.ones((1, 2)))[0, 0])
 
 
 def load_module(folder, name, text):
@@ -243,15 +241,12 @@ def test_a_rule_needs_a_state_of_its_own():
 
 def test_strided_mixtures_are_learned_as_their_copy_is():
     _, X = mixtures(200, 3, 4)
-    rates, weights = np.full((100, 2), 0.01)[:, :1], []
+    weights = []
     for block in (X[::2], X[::2].copy(), np.asfortranarray(X[::2])):
         learner = MyNetwork(3, random_state=0)._learner_for(4, X.dtype)
-        loop.run(learner.state, learner.params, block, rates, np.empty((100, 3)))
+        learner.learn(block)
         weights.append(learner.state.W)
     np.testing.assert_array_equal(weights[0], weights[1])
     np.testing.assert_array_equal(weights[0], weights[2])
-    Y, none = np.empty((200, 3)), rates[:0]
-    wrong = [(X.astype(np.float32), none, Y), (X[0], none, Y), (X[:, :3], none, Y), (X, rates, Y), (X, none, Y[:5])]
-    for arrays in [*wrong, (X, none, np.empty((3, 200)).T)]:
-        with pytest.raises(ValueError, match=r"this network needs|C order"):
-            loop.run(learner.state, learner.params, *arrays)
+    with pytest.raises(ValueError, match="one of 4 mixtures, and X has 3"):
+        learner.outputs(X[:, :3])

@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 
 from .estimator import OnlineEstimator, weights
 from .kernels.learner import NetworkLearner, Rate, Schedule
-from .kernels.rule import BOOKKEEPING, Rule, bookkeeping, orthonormal_rows, register, state_class, to_arrays
+from .kernels.rule import BOOKKEEPING, Rule, first_state, orthonormal_rows, register, state_class, to_arrays
 from .samples import Array, given_weights
 
 __all__ = ["PlainNetwork"]
@@ -77,17 +77,16 @@ class PlainNetwork(OnlineEstimator):
         if missing := [name for name in ("shapes", "step", "unmixing") if not hasattr(cls, name)]:
             raise TypeError(f"{cls.__name__} needs {' and '.join(missing)}: see bionica.plain.PlainNetwork")
         name = f"{cls.__module__}.{cls.__qualname__}"
-        cls.State = state_class(name, [(each, np.ndarray) for each in (*cls.shapes, *BOOKKEEPING)])
-        rule = Rule(
-            name, cls.State, dict, cls.shapes, None, None, None,
+        State = state_class(name, [(each, np.ndarray) for each in (*cls.shapes, *BOOKKEEPING)])
+        cls._rule = register(Rule(
+            name, State, dict, cls.shapes, None, None, None,
             unmixing=lambda state: cls.unmixing(to_arrays(state)), step=lambda *arguments: cls.step(*arguments),
-        )  # fmt: skip
-        register(rule)
+        ))  # fmt: skip
         for name in cls.shapes:
             if name.startswith("W"):
                 setattr(cls, f"{name}_", weights(name, f"The weights {name}."))
 
-    State: ClassVar[Any]
+    _rule: ClassVar[Rule]
     step: ClassVar[Any]
     unmixing: ClassVar[Any]
 
@@ -139,8 +138,7 @@ class PlainNetwork(OnlineEstimator):
                     raise ValueError(
                         f"start of {type(self).__name__} has {name} of shape {array.shape}, not {letters!r}: {sizes}"
                     )
-            arrays |= given_weights(self, {name: arrays[name].shape for name in self.shapes})
-            state = self.State(**{name: arrays[name].astype(dtype) for name in self.shapes}, **bookkeeping(d, rng))
+            state = first_state(self._rule, dtype, rng, {"fired": np.zeros(d)} | arrays | given_weights(self, arrays))
         common = inspect.signature(PlainNetwork).parameters
         own = {name: deepcopy(value) for name, value in self.get_params(deep=False).items() if name not in common}
         return NetworkLearner(state, own, [Schedule(self.eta0, self.decay, self.power)])

@@ -50,9 +50,9 @@ def given_matrix(value: Any, name: str, shape: str) -> Array:
         raise ValueError(f"{name} is no array of finite numbers ({reason}): give one of shape {shape}") from error
 
 
-def given_weights(network: Any, shapes: dict[str, tuple[int, int]], positive_definite: str = "") -> dict[str, Array]:
-    """The arrays in `init` of a network in float64, checked against `shapes`; the one of that name is positive definite."""
-    given = {}
+def given_weights(network: Any, default: dict[str, Array], positive_definite: str = "") -> dict[str, Array]:
+    """The arrays in `init` of a network in float64, of the shapes of the default ones; one may have to be positive definite."""
+    given, shapes = {}, {name: W.shape for name, W in default.items()}
     for name, value in network.init.items() if isinstance(network.init, dict) else ():
         if name not in shapes:
             raise ValueError(f"init has no weights {name!r} to set; {type(network).__name__} has {sorted(shapes)}")

@@ -44,7 +44,7 @@ from .estimator import PARAMETERS, OnlineEstimator, counted
 from .kernels.guards import Guards
 from .kernels.learner import Buffered, NetworkLearner
 from .kernels.plasticity import apply, apply_transposed, averaging_weight, dot, dot_rows, dot_vectors, follow_matrix
-from .kernels.rule import Rule, bookkeeping, hot, ordered, orthonormal_rows, register, scratch, shapes
+from .kernels.rule import Rule, first_state, hot, ordered, orthonormal_rows, register, scratch, shapes
 from .kernels.running_whitening import (
     P_2,
     SHAPES,
@@ -113,14 +113,10 @@ class Work(NamedTuple):
     ws: Any
 
 
-def init(d: int, k: int, dtype: Any, rng: np.random.RandomState) -> State:
+def init(d: int, k: int, dtype: Any, rng: np.random.RandomState) -> Any:
     """Return the rule before its first sample, with a random projection (if k > d) and rotation."""
-    F = orthonormal_rows(rng, d, k).astype(dtype) if k > d else np.eye(d, dtype=dtype)
-    V = orthonormal_rows(rng, d, d)
-    return State(
-        start(d, F.dtype), F, V, V.copy(), np.zeros(1), np.zeros((k, d), dtype), np.zeros(k), np.zeros(d), np.zeros(1),
-        **bookkeeping(d, rng),
-    )  # fmt: skip
+    F = orthonormal_rows(rng, d, k) if k > d else np.eye(d)
+    return first_state(RULE, dtype, rng, {"white": start(d, dtype), "F": F, "V": orthonormal_rows(rng, d, d)})
 
 
 def workspace(state):

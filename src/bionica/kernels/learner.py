@@ -16,7 +16,6 @@ samples. Blocks are counted from the first sample, not from the calls, so that a
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from functools import cached_property
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -26,7 +25,7 @@ from sklearn.exceptions import NotFittedError
 
 from .._compat.blas import one_blas_thread
 from .loop import NO_RATES, Diverged, prepare
-from .rule import Rule, in_buffers, input_form, rule_of
+from .rule import Rule, in_buffers, rule_of, to_arrays
 
 #: Most bytes of samples in a compiled call, which Ctrl-C cannot interrupt.
 _BLOCK_BYTES = 2**20
@@ -105,14 +104,21 @@ class NetworkLearner:
     block = 0  # it takes any number of samples
 
     def __init__(self, state: Any, params: Any, rates: Sequence[Schedule], readout: Any = None) -> None:
+        rule, arrays = rule_of(state), to_arrays(state)
         self.state, self._buffers = in_buffers(state)
         self._floats = [buffer for buffer in self._buffers if buffer.dtype.kind == "f"]
         self.params, self.rates, self.read = params, tuple(rates), readout
-        (k, self.dtype), self.n_outputs = input_form(state), state.fired.size
+        self.dtype, self.n_outputs = (
+            next(arrays[a].dtype for a in rule.shapes if ":" not in rule.shapes[a]),
+            state.fired.size,
+        )
+        k = next(
+            n for a in rule.shapes for letter, n in zip(rule.shapes[a], arrays[a].shape, strict=False) if letter == "k"
+        )
         self.waiting = np.empty((0, k), self.dtype)
         self._lock = threading.Lock()
-        flag = rule_of(state).changed
-        self.changed = attrgetter(flag)(self.state) if flag else (False,)  # whether the mixing changed
+        self._rows: Any = None  # the loop, compiled when the first sample comes
+        self.changed = attrgetter(rule.changed)(self.state) if rule.changed else (False,)  # whether the mixing changed
         self._ahead: tuple[int, np.ndarray] = (0, NO_RATES)
         self._read: Any = None
         self.count: Any = None  # of the sources, if they were counted
@@ -130,11 +136,6 @@ class NetworkLearner:
             return self
         more = {name: np.array(first(self.state), self.dtype) for name, first in rule.first.items()}
         return NetworkLearner(rule.State(*self.state, **more), self.params, self.rates, self.read)
-
-    @cached_property
-    def _rows(self) -> Callable[..., int]:
-        """The loop, compiled when the first sample comes."""
-        return prepare(self.state, self.params, self.waiting)
 
     @property
     def n_samples_seen(self) -> int:
@@ -169,6 +170,7 @@ class NetworkLearner:
         """Nothing waits."""
 
     def _blocks(self, X: np.ndarray) -> list[slice]:
+        self._rows = self._rows or prepare(self.state, self.params, self.waiting)
         if X.shape[1] != self.waiting.shape[1]:  # compiled code checks no bounds
             raise ValueError(f"the state is one of {self.waiting.shape[1]} mixtures, and X has {X.shape[1]}")
         rows = max(32, _BLOCK_BYTES // (self.dtype.itemsize * X.shape[1]))

@@ -1,7 +1,7 @@
-"""The loop. Every network, every engine runs this one.
+"""The loop. Every network runs this one, on the CPU (`learner`) and on a GPU (`cuda`).
 
-`run` takes one validated C-ordered block of mixtures through a network: settle, return the output, learn, repair. Without rates it
-only settles (frozen weights). It allocates nothing per sample and releases the GIL.
+It takes the rows of a C-ordered block through a network: settle, return the output, learn, repair. Without rates it only settles
+(frozen weights). It allocates nothing per sample and releases the GIL.
 
 A loop is compiled for each combination of rule, classes of its parameters and precision, and cached on disk in a file of its own.
 The file's name contains a digest of all the source that the loop may reach (see `digest`), so that an edited or redefined rule is
@@ -28,7 +28,7 @@ from .._compat.blas import one_blas_thread
 from .._compat.numba import COMPILING, TYPING_ERROR, compile_entry
 from .guards import EVERY
 from .plasticity import averaging_weight
-from .rule import BOOKKEEPING, COMPILED, Rule, hot, in_buffers, input_form, rule_of, to_arrays
+from .rule import BOOKKEEPING, COMPILED, Rule, hot, in_buffers, rule_of, to_arrays
 
 _LOG = logging.getLogger("bionica")
 #: A compilation that takes longer than this is announced.
@@ -108,35 +108,12 @@ def largest_output(dtype: Any) -> float:
     return float(np.sqrt(np.finfo(dtype).max)) / 16
 
 
-def run(state: Any, params: Any, X: np.ndarray, rates: np.ndarray, Y: np.ndarray) -> None:
-    """Stream the rows of X through the network, which learns in place if `rates` has rows.
-
-    X (n, k) has the state's dtype, rates (n, r), or (0, r) for frozen weights, are float64, and Y (n, d) is for the outputs, or
-    (0, d) if they are not needed.
-
-    Raises `Diverged` at the first sample whose output leaves the range of its dtype; do not use the state and Y any more then.
-    """
-    k, dtype = input_form(state)
-    for name, array, expected in (("X", X, dtype), ("rates", rates, np.dtype(np.float64)), ("Y", Y, dtype)):
-        if array.ndim != 2 or array.dtype != expected:
-            raise ValueError(f"{name} has {array.ndim} axes of {array.dtype}; this network needs 2 of {expected}")
-    n, d = len(X), state.fired.size
-    if X.shape[1] != k or len(rates) not in (0, n) or len(Y) not in (0, n) or Y.shape[1] != d:
-        raise ValueError(
-            f"X, rates and Y have the shapes {X.shape}, {rates.shape} and {Y.shape}; this network needs ({n}, {k}), "
-            f"({n} or 0, number of rates) and ({n} or 0, {d})"
-        )
-    if not Y.flags.c_contiguous:
-        raise ValueError("Y is written in place: allocate it in C order, for example with np.empty")
-    rates = np.ascontiguousarray(rates)
-    X = X if X.flags.carray else np.require(X, None, ["C", "W", "A"])
-    done = prepare(state, params, X)(state, params, X, rates, Y)
-    if done < len(X):
-        raise Diverged(done, X[done])
-
-
 def prepare(state: Any, params: Any, X: np.ndarray) -> Callable[..., int]:
-    """Return `take_rows` with the loop that is compiled for arguments of these types, and scratch arrays for this state."""
+    """Return `take_rows` with the loop that is compiled for arguments of these types, and scratch arrays for this state.
+
+    It is called with the state, params, X (n, k), rates (n, r) or NO_RATES, and Y (n, d) for the outputs or (0, d); compiled code
+    checks neither shapes nor dtypes.
+    """
     rule = rule_of(state)
     if rule.step is not None:
         return functools.partial(take_rows_plainly, rule)

@@ -1,6 +1,6 @@
 """What a learning rule is, and the registry of all rules.
 
-A rule file defines `State` (a NamedTuple of arrays that ends with those of `bookkeeping`), `Params` (a NamedTuple of plain numbers
+A rule file defines `State` (a NamedTuple of arrays that ends with those of BOOKKEEPING), `Params` (a NamedTuple of plain numbers
 with at least `dynamics`, `guards` and `average`) and the functions
 
     workspace(state) -> work                 scratch arrays, a NamedTuple with at least `y` and `ws`, made for each call
@@ -50,33 +50,12 @@ n_repairs = len(REPAIRS)
 
 #: Schemas (`model_file`) of the arrays that every State ends with.
 BOOKKEEPING = {"t": "1:count", "fired": "d:bool", "rng": "1:seed", "repairs": f"{n_repairs}:count"}
+_DTYPES = {"count": "int64", "seed": "int64"}
 
 
 def shapes(**fields: str) -> dict[str, str]:
     """Shapes of fields by name, from names by shape: ``shapes(dk="W_xz W_xz_mean", d="c_bar")``."""
     return {name: dims for dims, names in fields.items() for name in names.split()}
-
-
-def first_rate(state, work, params, X, row, rates):
-    """A rule without the guard `rate`."""
-    return rates[row, 0]
-
-
-def nothing(state, work, params):
-    """A rule without guards."""
-
-
-def track_nothing(state, work, params, eta):
-    """A rule that keeps nothing beside its weights."""
-
-
-def ignore(state, other):
-    """A rule without averaged weights, or without the guard `silent`."""
-
-
-def never(state, params):
-    """A rule without periodic maintenance."""
-    return False
 
 
 #: The functions of a rule that are compiled into the loop.
@@ -107,36 +86,13 @@ def scratch(d, dtype, events=None):
 
 @dataclass(frozen=True, eq=False)
 class Rule:
-    """A learning rule.
+    """A learning rule: its functions (see the module), and what its State holds.
 
-    Attributes
-    ----------
-    name : str
-        Its name in model files and in the names of cache files.
-    State, Params : NamedTuple classes
-    shapes : mapping of str to str
-        The shape of every array of a State: "dk" is (d, k), "2:count" two counts. The letters k (mixtures), d (outputs) and any
-        other stand for lengths; without a dtype the array has the precision of the network. Arrays of a part are 'part.name'.
-        Those of `bookkeeping` need not be listed.
-    workspace, settle, learn, unmixing, rate, track, average, flip, inspect, is_due, maintain : callables
-        See the module.
-    parts : mapping of str to NamedTuple class, optional
-        The fields of State that are NamedTuples themselves.
-    products : mapping of str to (str, str), optional
-        Fields that are the product of two others.
-    inverses : mapping of str to str, optional
-        Fields that are the inverse of a symmetric matrix. Only the exact solver reads them.
-    symmetric : tuple of str, optional
-        Other matrices that are symmetric.
-    first : mapping of str to callable, optional
-        Of a `variant`: the first value of each array that it adds.
-    step : callable, optional
-        The rule in plain NumPy; then `workspace`, `settle` and `learn` are None.
-    changed : str, optional
-        The flag of the state that says whether the mixing changed while the network learned.
+    `shapes` has the shape of every array of a State but those of BOOKKEEPING: "dk" is (d, k), "2:count" two counts. The letters
+    k (mixtures), d (outputs) and any other stand for lengths; without a dtype the array has the precision of the network.
     """
 
-    name: str
+    name: str  # in model files and in the names of cache files
     State: Any
     Params: Any
     shapes: Mapping[str, str]
@@ -144,20 +100,24 @@ class Rule:
     settle: Any
     learn: Any
     unmixing: Callable[[Any], np.ndarray]
-    inspect: Callable[..., None] = nothing
-    track: Callable[..., None] = track_nothing
-    average: Callable[..., None] = ignore
-    flip: Callable[..., None] = ignore
-    rate: Callable[..., float] = first_rate
-    is_due: Callable[..., bool] = never
+    inspect: Callable[..., None] = lambda state, work, params: None
+    track: Callable[..., None] = lambda state, work, params, eta: None
+    average: Callable[..., None] = lambda state, weight: None
+    flip: Callable[..., None] = lambda state, work: None
+    rate: Callable[..., float] = lambda state, work, params, X, row, rates: rates[row, 0]
+    is_due: Callable[..., bool] = lambda state, params: False
     maintain: Callable[..., Any] | None = None
-    parts: Mapping[str, Any] = field(default_factory=dict)
-    products: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    inverses: Mapping[str, str] = field(default_factory=dict)
-    symmetric: tuple[str, ...] = ()
-    step: Any = None
-    first: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
-    changed: str | None = None
+    parts: Mapping[str, Any] = field(default_factory=dict)  # fields that are NamedTuples; their arrays are 'part.name'
+    products: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # fields that are the product of two others
+    inverses: Mapping[str, str] = field(
+        default_factory=dict
+    )  # inverses of symmetric matrices, which the exact solver reads
+    symmetric: tuple[str, ...] = ()  # other symmetric matrices
+    step: Any = None  # the rule in plain NumPy; then workspace, settle and learn are None
+    first: Mapping[str, Callable[[Any], Any]] = field(
+        default_factory=dict
+    )  # of a variant: first values of what it adds
+    changed: str | None = None  # the flag that says whether the mixing changed while the network learned
 
 
 #: Every rule by its State.
@@ -177,7 +137,7 @@ def register(rule: Rule) -> Rule:
             f"rule {rule.name!r}: no shape has the letter k, the number of mixtures, which model files check"
         )
     if missing := {*BOOKKEEPING} - {*rule.State._fields}:
-        raise ValueError(f"rule {rule.name!r}: State lacks {sorted(missing)}, which `bookkeeping` returns")
+        raise ValueError(f"rule {rule.name!r}: State lacks {sorted(missing)}, which every State has")
     named = [*rule.products, *rule.inverses, *rule.symmetric, *filter(None, [rule.changed])]
     if unknown := {*named} - fields:
         raise ValueError(f"rule {rule.name!r}: State has no field {sorted(unknown)}, which the record names")
@@ -230,22 +190,34 @@ def rule_of(state: Any) -> Rule:
         raise TypeError(f"no rule is registered for {type(state)}: declare it with register(Rule(...))") from None
 
 
+def first_state(rule: Rule, dtype: Any, rng: np.random.RandomState, given: Mapping[str, Any]) -> Any:
+    """Return a network that has seen nothing, from its first weights and other arrays (copied), and from its parts.
+
+    An average W_mean begins as W, products and inverses follow from the weights, everything else is zero.
+    """
+    given = {**given, "rng": rng.randint(1, 2147483562)}
+    specs = {**rule.shapes, **BOOKKEEPING}
+    sizes = {n: m for name in specs.keys() & given for n, m in zip(specs[name], np.shape(given[name]), strict=False)}
+    fields = {name: given[name] for name in rule.parts}
+    for name in [name for name in rule.State._fields if name not in fields]:
+        letters, _, kind = specs[name].partition(":")
+        shape = [sizes[letter] for letter in letters] if letters.isalpha() else int(letters)
+        fields[name] = np.zeros(shape, _DTYPES.get(kind, kind) or dtype)
+        fields[name][...] = given.get(name, given.get(name.removesuffix("_mean"), 0))
+    return _with_products(rule, rule.State(**fields))
+
+
 def averaged(state: Any) -> Any:
     """Return the network that reads out with its averaged weights; shares memory with `state`."""
-    rule, names = rule_of(state), [name for name in state._fields if f"{name}_mean" in state._fields]
+    names = [name for name in state._fields if f"{name}_mean" in state._fields]
     state = state._replace(**{W: getattr(state, f"{W}_mean").astype(getattr(state, W).dtype) for W in names})
+    return _with_products(rule_of(state), state)
+
+
+def _with_products(rule: Rule, state: Any) -> Any:
+    """The state with the products and inverses of its weights."""
     state = state._replace(**{name: getattr(state, a) @ getattr(state, b) for name, (a, b) in rule.products.items()})
     return state._replace(**{name: inverse(getattr(state, M)) for name, M in rule.inverses.items()})
-
-
-def bookkeeping(d: int, rng: np.random.RandomState) -> dict[str, np.ndarray]:
-    """Return what every State ends with: samples seen, which outputs have ever fired, seed of the guards, repairs."""
-    return {
-        "t": np.zeros(1, np.int64),
-        "fired": np.zeros(d, np.bool_),
-        "rng": np.array([rng.randint(1, 2147483562)], dtype=np.int64),
-        "repairs": np.zeros(n_repairs, np.int64),
-    }
 
 
 # ---------------------------------------------------------------------------------------------- compilation
@@ -298,14 +270,6 @@ def to_arrays(state: Any, prefix: str = "") -> dict[str, np.ndarray]:
         else:
             arrays.update(to_arrays(value, f"{prefix}{name}."))
     return arrays
-
-
-def input_form(state: Any) -> tuple[int, np.dtype[Any]]:
-    """The number of mixtures of a network, and its dtype: that of the arrays for which its rule declares none."""
-    arrays, shapes = to_arrays(state), rule_of(state).shapes
-    name, shape = next((name, spec) for name, spec in shapes.items() if "k" in spec.partition(":")[0])
-    dtype = next(arrays[name].dtype for name, spec in shapes.items() if ":" not in spec)
-    return int(arrays[name].shape[shape.index("k")]), dtype
 
 
 def in_buffers(state: Any) -> tuple[Any, list[np.ndarray]]:

@@ -52,12 +52,13 @@ second moments asks for P = <h h'>^-1 of its input h too: P = I - v_bar v_bar'/(
 """
 
 import math
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .plasticity import apply, apply_transposed, dot_vectors, project
-from .rule import RATE, RESTART, cold, generic, hot
+from .rule import RATE, RESTART, Rule, cold, generic, hot, register, state_class
 
 #: The quantiles r_1 and r_2 are exceeded by these shares of the samples.
 P_1, P_2 = 0.02, 0.005
@@ -148,11 +149,31 @@ class FrontWork(NamedTuple):
 
 
 #: The three fronts by the value of `whiten`, and the shapes of their arrays, for rules that have one as their part `front`.
-FRONTS: dict[Any, tuple[Any, dict[str, str]]] = {
+_FRONTS: dict[Any, tuple[Any, dict[str, str]]] = {
     "online": (Running, {"front.F": "dk"} | {f"front.{name}": dims for name, dims in SHAPES.items()}),
     "offline": (Fixed, {"front.F": "dk"}),
     False: (Raw, {"front.size": "1:float64"}),
 }
+
+
+def behind_fronts(rule: Rule, raw: str, maintain: Any) -> dict[Any, Rule]:
+    """Register a rule behind each of the three fronts, by the value of `whiten`; `raw` ends its name without a whitening.
+
+    Letters "dh" of its shapes are "dd" behind a whitening, otherwise "dk". `maintain` follows a running whitening.
+    """
+    upkeep = {"is_due": _maintenance_is_due, "maintain": maintain, "changed": "front.white.changed"}
+    rules = {}
+    for whiten, (Front, shapes) in _FRONTS.items():
+        name, parts = f"{rule.name}_{whiten or raw}", {"front": Front, **rule.parts}
+        State = state_class(name, [(field, parts.get(field, np.ndarray)) for field in rule.State._fields])
+        shapes = shapes | {array: dims.replace("h", "d" if whiten else "k") for array, dims in rule.shapes.items()}
+        more: Any = upkeep if whiten == "online" else {}
+        rules[whiten] = register(replace(rule, name=name, State=State, shapes=shapes, parts=parts, **more))
+    return rules
+
+
+def _maintenance_is_due(state, params):
+    return is_due(state.front.white)
 
 
 def start(d: int, dtype: Any, v_bar: Any = None, n: int = 0) -> WhiteningState:

@@ -60,25 +60,23 @@ from ..kernels.rule import (
     UNSETTLED,
     Rule,
     averaged,
-    bookkeeping,
+    first_state,
     hot,
     orthonormal_rows,
-    register,
     scratch,
     shapes,
     solve_lateral,
 )
 from ..kernels.running_whitening import (
-    FRONTS,
     Fixed,
     FrontWork,
     Raw,
     Running,
     adapt,
+    behind_fronts,
     enter,
     first_block,
     front_work,
-    is_due,
     maintain,
     note_negative,
     presynaptic,
@@ -146,18 +144,6 @@ class State(NamedTuple):
     repairs: np.ndarray
 
 
-class Online(State):
-    """Behind a running whitening."""
-
-
-class Offline(State):
-    """Behind a fixed whitening."""
-
-
-class Local(State):
-    """On raw mixtures."""
-
-
 class Params(NamedTuple):
     """What the user chose."""
 
@@ -178,13 +164,6 @@ class Work(NamedTuple):
     y: np.ndarray  # z; the loop knows every rule's output by this name
     b: np.ndarray
     ws: Any
-
-
-def init(Kind: Any, front: Any, W_xz: np.ndarray, W_zz: np.ndarray, book: dict[str, Any]) -> Any:
-    """Return a network that has seen nothing, behind this front and with these initial weights (copied)."""
-    d, dtype = len(W_zz), W_zz.dtype
-    facet = Facet(np.zeros(d, dtype), *np.ones((3, d), dtype))
-    return Kind(front, facet, W_xz.copy(), W_zz.copy(), W_xz.copy(), W_zz.copy(), **book)
 
 
 def workspace(state):
@@ -288,11 +267,6 @@ def keep_product(W, dv, f, beta):
             W[i, j] = over_f * (W[i, j] - s * dv[j])
 
 
-def maintenance_is_due(state, params):
-    """That of the running whitening."""
-    return is_due(state.front.white)
-
-
 def maintain_whitening(state: State, params: Params) -> None:
     """That of the running whitening; after an abrupt change the network starts again, with outputs of positive mean."""
     white, W_xz, W_zz = state.front.white, state.W_xz, state.W_zz
@@ -314,24 +288,15 @@ def unmixing(state: State) -> np.ndarray:
     return through_front(solve_lateral(state.W_zz, state.W_xz), state.front)
 
 
-_UPKEEP: dict[str, Any] = {
-    "is_due": maintenance_is_due,
-    "maintain": maintain_whitening,
-    "changed": "front.white.changed",
-}
-#: The rule by the value of `whiten`.
-RULES_BY_WHITEN = {
-    whiten: register(
-        Rule(
-            f"cone_network_{name}", Kind, Params,
-            FRONTS[whiten][1] | shapes(d="facet.log_kappa facet.p facet.m facet.q", dd="W_zz W_zz_mean")
-            | dict.fromkeys(("W_xz", "W_xz_mean"), "dk" if Kind is Local else "dd"),
-            workspace, settle, learn, unmixing, average=average, parts={"front": FRONTS[whiten][0], "facet": Facet},
-        **(_UPKEEP if Kind is Online else {}),
-        )
-    )
-    for whiten, name, Kind in (("online", "online", Online), ("offline", "offline", Offline), (False, "local", Local))
-}  # fmt: skip
+#: By the value of `whiten`.
+RULES = behind_fronts(
+    Rule(
+        "cone_network", State, Params,
+        shapes(d="facet.log_kappa facet.p facet.m facet.q", dh="W_xz W_xz_mean", dd="W_zz W_zz_mean"),
+        workspace, settle, learn, unmixing, average=average, parts={"facet": Facet},
+    ),
+    "local", maintain_whitening,
+)  # fmt: skip
 
 
 class ConeNetwork(OnlineEstimator):
@@ -490,7 +455,7 @@ class ConeNetwork(OnlineEstimator):
         if state is not None:
             return finish(state)
         d = self._number_of_outputs(k, X)
-        given = given_weights(self, {"W_xz": (d, k), "W_zz": (d, d)})
+        given = given_weights(self, {"W_xz": np.zeros((d, k)), "W_zz": np.zeros((d, d))})
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         begin = partial(_begin, self.whiten, d, given, seed, np.dtype(dtype), finish)
         if self.whiten == "offline":
@@ -517,9 +482,9 @@ def _begin(
         U, F = rows @ F.T, F.astype(dtype)
         front = Fixed(F) if whiten == "offline" else Running(start(d, dtype, U.mean(axis=0), len(U)), F)
         W_xz = given["W_xz"] @ inverse if "W_xz" in given else _into_orthant(U, rng)
-    learner: NetworkLearner = finish(
-        init(RULES_BY_WHITEN[whiten].State, front, W_xz.astype(dtype), W_zz, bookkeeping(d, rng))
-    )
+    facet = Facet(np.zeros(d, dtype), *np.ones((3, d), dtype))
+    weights = {"front": front, "facet": facet, "W_xz": W_xz, "W_zz": W_zz}
+    learner: NetworkLearner = finish(first_state(RULES[whiten], dtype, rng, weights))
     if whiten != "offline":
         learner.learn(X)
     return learner

@@ -48,17 +48,7 @@ from ..kernels.plasticity import (
     project,
     subtract,
 )
-from ..kernels.rule import (
-    Rule,
-    averaged,
-    bookkeeping,
-    inverse,
-    orthonormal_rows,
-    register,
-    scratch,
-    shapes,
-    solve_lateral,
-)
+from ..kernels.rule import Rule, averaged, first_state, orthonormal_rows, register, scratch, shapes, solve_lateral
 from ..kernels.settling import REFRESH, follow_interneurons, invert, settle_interneurons
 from ..samples import given_weights
 
@@ -104,22 +94,6 @@ class Work(NamedTuple):
     dn: np.ndarray
     p: np.ndarray  # W_ny dn
     ws: Any
-
-
-def init(W_xy: np.ndarray, W_yn: np.ndarray, W_ny: np.ndarray, rng: np.random.RandomState) -> State:
-    """Return a network that has seen nothing, with these initial weights (copied)."""
-    (d, k), M, weights = W_xy.shape, W_ny @ W_yn, {"W_xy": W_xy, "W_yn": W_yn, "W_ny": W_ny}
-    return State(
-        M=M,
-        H=inverse(M),
-        x_bar=np.zeros(k, M.dtype),
-        y_bar=np.zeros(d, M.dtype),
-        n_bar=np.zeros(len(W_yn), M.dtype),
-        coupled=np.array([np.array_equal(W_ny, W_yn.T)]),
-        **{name: W.copy() for name, W in weights.items()},
-        **{f"{name}_mean": W.copy() for name, W in weights.items()},
-        **bookkeeping(d, rng),
-    )
 
 
 def workspace(state):
@@ -354,19 +328,17 @@ class InterneuronNICA(OfThePaper, OnlineEstimator):
         params = Params(dynamics, self._chosen_guards(), averages, int(window), eps)
         return NetworkLearner(state, params, [rates], averaged if self.average else None)
 
-    def _initial_state(self, k: int, d: int, dtype: Any) -> State:
+    def _initial_state(self, k: int, d: int, dtype: Any) -> Any:
         rng, m = check_random_state(self.random_state), self.n_interneurons or d
         if m < d:
             raise ValueError(f"n_interneurons={m} is fewer than the {d} outputs; use n_interneurons >= {d}")
-        given = given_weights(self, {"W_xy": (d, k), "W_yn": (m, d), "W_ny": (d, m)})
-        W_xy = given.get("W_xy", orthonormal_rows(rng, d, k))
-        W_yn = given.get("W_yn", given["W_ny"].T if "W_ny" in given else np.eye(m, d))
-        W_ny = given.get("W_ny", W_yn.T)
-        if self.decoupled:
+        W = {"W_xy": orthonormal_rows(rng, d, k), "W_yn": np.eye(m, d), "W_ny": np.eye(d, m)}
+        given = given_weights(self, W)
+        W["W_yn"] = given.get("W_yn", given.get("W_ny", W["W_ny"]).T)
+        W |= {"W_ny": W["W_yn"].T} | given
+        for name in ("W_yn", "W_ny") if self.decoupled else ():
             # Small enough that W_ny W_yn stays positive definite, where the dynamics have one fixed point.
-            apart = {name: 0.0 if name in given else 0.2 / np.sqrt(m) for name in ("W_yn", "W_ny")}
-            W_yn, W_ny = (
-                W + size * rng.standard_normal(W.shape) for W, size in zip((W_yn, W_ny), apart.values(), strict=True)
-            )
-        W_xy, W_yn, W_ny = (np.array(W, dtype, order="C") for W in (W_xy, W_yn, W_ny))
-        return init(W_xy, W_yn, W_ny, rng)
+            apart = 0.2 / np.sqrt(m) * rng.standard_normal(W[name].shape)
+            W[name] = W[name] if name in given else W[name] + apart
+        coupled = np.array_equal(W["W_ny"].astype(dtype), W["W_yn"].T.astype(dtype))
+        return first_state(RULE, dtype, rng, W | {"coupled": [coupled]})

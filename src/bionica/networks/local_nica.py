@@ -32,18 +32,7 @@ from ..estimator import TWO_COMPARTMENTS, OnlineEstimator, weights
 from ..kernels.guards import Guards
 from ..kernels.learner import NetworkLearner
 from ..kernels.plasticity import FOREVER, apply, dot, dot_vectors, follow_matrix, project
-from ..kernels.rule import (
-    Rule,
-    averaged,
-    bookkeeping,
-    hot,
-    inverse,
-    orthonormal_rows,
-    register,
-    scratch,
-    shapes,
-    solve_lateral,
-)
+from ..kernels.rule import Rule, averaged, first_state, hot, orthonormal_rows, register, scratch, shapes, solve_lateral
 from ..kernels.settling import REFRESH, Exact, invalidate, invert, settle_lateral
 from ..samples import given_weights
 
@@ -107,15 +96,6 @@ class Work(NamedTuple):
     gain: np.ndarray  # 1/(k p)
     C: np.ndarray  # c, as a matrix with one row
     ws: Any
-
-
-def init(W_xz: np.ndarray, W_zz: np.ndarray, rng: np.random.RandomState) -> State:
-    """Return a network that has seen nothing, with these initial weights (copied)."""
-    (d, k), dtype = W_xz.shape, W_xz.dtype
-    x, c = (Activity(*(np.full(n, first, dtype) for first in (0, 0, 0, 0, Q_FIRST))) for n in (k, d))
-    none, z_bar, time, connected = np.zeros_like(W_xz), np.zeros(d, dtype), np.zeros(d, dtype), np.zeros(k, np.bool_)
-    weights = none, W_xz.copy(), W_zz.copy(), inverse(W_zz)
-    return State(*weights, x, c, z_bar, time, connected, none.copy(), W_zz.copy(), **bookkeeping(d, rng))
 
 
 def workspace(state):
@@ -320,8 +300,9 @@ class LocalNICA(OnlineEstimator):
     def _learner_for(self, k: int, dtype: Any, X: Any = None, state: Any = None) -> NetworkLearner:
         if state is None:
             d, rng = self._number_of_outputs(k, X), check_random_state(self.random_state)
-            given = given_weights(self, {"W_xz": (d, k), "W_zz": (d, d)}, positive_definite="W_zz")
-            W_xz = given.get("W_xz", W_FIRST * k**0.5 * orthonormal_rows(rng, d, k))
-            state = init(W_xz.astype(dtype), given.get("W_zz", Z_FIRST * np.eye(d)).astype(dtype), rng)
+            W = {"W_xz": W_FIRST * k**0.5 * orthonormal_rows(rng, d, k), "W_zz": Z_FIRST * np.eye(d)}
+            W |= given_weights(self, W, positive_definite="W_zz")
+            x, c = (Activity(*(np.full(n, first, dtype) for first in (0, 0, 0, 0, Q_FIRST))) for n in (k, d))
+            state = first_state(RULE, dtype, rng, {"U": W["W_xz"], "W_zz": W["W_zz"], "x": x, "c": c})
         dynamics, horizon = Exact(float(np.finfo(dtype).eps)), self.horizon or FOREVER
         return NetworkLearner(state, Params(dynamics, Guards(), int(horizon), float(horizon)), [], averaged)

@@ -18,18 +18,17 @@ from ..estimator import OfThePaper, OnlineEstimator, offline_only_in_fit, weight
 from ..kernels.guards import Guards, cap_rate, flip_silent
 from ..kernels.learner import Buffered, NetworkLearner, Rate, Schedule
 from ..kernels.plasticity import apply, dot_vectors
-from ..kernels.rule import Rule, bookkeeping, orthonormal_rows, register, scratch
+from ..kernels.rule import Rule, first_state, orthonormal_rows, scratch
 from ..kernels.running_whitening import (
-    FRONTS,
     Fixed,
     FrontWork,
     Raw,
     Running,
     adapt,
+    behind_fronts,
     enter,
     first_block,
     front_work,
-    is_due,
     maintain,
     start,
     through_front,
@@ -50,18 +49,6 @@ class State(NamedTuple):
     fired: np.ndarray
     rng: np.ndarray
     repairs: np.ndarray
-
-
-class Online(State):
-    """Behind a running whitening."""
-
-
-class Offline(State):
-    """Behind a fixed whitening."""
-
-
-class Bare(State):
-    """Of mixtures that are white already."""
 
 
 class Params(NamedTuple):
@@ -128,11 +115,6 @@ def flip(state, work):
     flip_silent(state.W, work.y, state.fired, work.ws.events)
 
 
-def maintenance_is_due(state, params):
-    """That of the running whitening."""
-    return is_due(state.front.white)
-
-
 def maintain_whitening(state: State, params: Params) -> None:
     """That of the running whitening; after a wrong scale in the first samples W starts again from the identity."""
     if maintain(state.front.white, state.W, 0, state.repairs):
@@ -144,22 +126,11 @@ def unmixing(state: State) -> np.ndarray:
     return through_front(state.W, state.front)
 
 
-_UPKEEP: dict[str, Any] = {
-    "is_due": maintenance_is_due,
-    "maintain": maintain_whitening,
-    "changed": "front.white.changed",
-}
-#: The rule by the value of `whiten`.
-RULES_BY_WHITEN = {
-    whiten: register(
-        Rule(
-            f"nonnegative_pca_{name}", Kind, Params, FRONTS[whiten][1] | {"W": "dk" if Kind is Bare else "dd"},
-            workspace, settle, learn, unmixing, flip=flip, rate=rate, parts={"front": FRONTS[whiten][0]},
-            **(_UPKEEP if Kind is Online else {}),
-        )
-    )
-    for whiten, name, Kind in (("online", "online", Online), ("offline", "offline", Offline), (False, "bare", Bare))
-}  # fmt: skip
+#: By the value of `whiten`.
+RULES = behind_fronts(
+    Rule("nonnegative_pca", State, Params, {"W": "dh"}, workspace, settle, learn, unmixing, flip=flip, rate=rate),
+    "bare", maintain_whitening,
+)  # fmt: skip
 
 
 class NonnegativePCA(OfThePaper, OnlineEstimator):
@@ -269,25 +240,24 @@ class NonnegativePCA(OfThePaper, OnlineEstimator):
         if state is not None:
             return NetworkLearner(state, params, rates)
         d, rng = self._number_of_outputs(k, X), check_random_state(self.random_state)
-        shape = (d, k if self.whiten is False else d)
-        W = given_weights(self, {"W": shape}).get("W", orthonormal_rows(rng, *shape)).astype(dtype)
-        make = partial(_network, RULES_BY_WHITEN[self.whiten].State, W, bookkeeping(d, rng), params, rates)
-        if self.whiten == "online":
-            return Buffered(k, dtype, first_block(d), partial(_behind_running_whitening, make, d), d)
-        return make(Raw(np.ones(1)) if self.whiten is False else Fixed(_offline_whitening(X, d).astype(dtype)))
+        W = {"W": orthonormal_rows(rng, d, k if self.whiten is False else d)}
+        front: Any = Raw(np.ones(1))
+        if self.whiten == "offline":
+            front = Fixed(_offline_whitening(X, d).astype(dtype))
+        elif self.whiten == "online":
+            front = Running(start(d, dtype), np.zeros((d, k), dtype))  # until there is a first block
+        state = first_state(RULES[self.whiten], dtype, rng, W | given_weights(self, W) | {"front": front})
+        if self.whiten != "online":
+            return NetworkLearner(state, params, rates)
+        return Buffered(k, dtype, first_block(d), partial(_behind_running_whitening, state, params, rates), d)
 
 
-def _network(State: Any, W: Array, book: Any, params: Params, rates: Any, front: Any) -> NetworkLearner:
-    return NetworkLearner(State(front, W, **book), params, rates)
-
-
-def _behind_running_whitening(make: Any, d: int, block: Array) -> NetworkLearner:
+def _behind_running_whitening(state: Any, params: Params, rates: Any, block: Array) -> NetworkLearner:
     """The network that has learned from its first block."""
-    rows = inliers_of(block)
+    d, rows = len(state.W), inliers_of(block)
     F = padded_whitening(rows, d)[0]
-    learner: NetworkLearner = make(
-        Running(start(d, block.dtype, (rows @ F.T).mean(axis=0), len(rows)), F.astype(block.dtype))
-    )
+    front = Running(start(d, block.dtype, (rows @ F.T).mean(axis=0), len(rows)), F.astype(block.dtype))
+    learner = NetworkLearner(state._replace(front=front), params, rates)
     learner.learn(block)
     return learner
 

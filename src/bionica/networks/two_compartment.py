@@ -41,17 +41,7 @@ from ..estimator import PARAMETERS, TWO_COMPARTMENTS, UNTUNED, OfThePaper, Onlin
 from ..kernels.guards import Guards, cap_rate, flip_silent, lift_eigenvalues
 from ..kernels.learner import NetworkLearner, Rate, Schedule
 from ..kernels.plasticity import FOREVER, distance, follow, follow_input, follow_matrix, hebb, mean_weight, project
-from ..kernels.rule import (
-    Rule,
-    averaged,
-    bookkeeping,
-    inverse,
-    orthonormal_rows,
-    register,
-    scratch,
-    shapes,
-    solve_lateral,
-)
+from ..kernels.rule import Rule, averaged, first_state, orthonormal_rows, register, scratch, shapes, solve_lateral
 from ..kernels.settling import REFRESH, follow_lateral, invert, settle_lateral
 from ..samples import given_weights
 
@@ -89,14 +79,6 @@ class Work(NamedTuple):
     c: np.ndarray
     y: np.ndarray  # the paper's z; the loop knows every rule's output by this name
     ws: Any
-
-
-def init(W_xz: np.ndarray, W_zz: np.ndarray, rng: np.random.RandomState) -> State:
-    """Return a network that has seen nothing, with these initial weights (copied)."""
-    d, k = W_xz.shape
-    x_bar, c_bar = np.zeros(k, W_xz.dtype), np.zeros(d, W_xz.dtype)
-    means = W_xz.copy(), W_zz.copy()
-    return State(W_xz.copy(), W_zz.copy(), inverse(W_zz), x_bar, c_bar, *means, **bookkeeping(d, rng))
 
 
 def workspace(state):
@@ -304,9 +286,8 @@ class TwoCompartmentNICA(OfThePaper, OnlineEstimator):
         d = self._number_of_outputs(k, X) if state is None else len(state.W_zz)
         if state is None:
             rng = check_random_state(self.random_state)
-            given = given_weights(self, {"W_xz": (d, k), "W_zz": (d, d)}, positive_definite="W_zz")
-            W_xz, W_zz = given.get("W_xz", orthonormal_rows(rng, d, k)), given.get("W_zz", np.eye(d))
-            state = init(W_xz.astype(dtype), W_zz.astype(dtype), rng)
+            W = {"W_xz": orthonormal_rows(rng, d, k), "W_zz": np.eye(d)}
+            state = first_state(RULE, dtype, rng, W | given_weights(self, W, positive_definite="W_zz"))
         untuned = self.eta0 is None and self.decay is None
         eta0, decay, tau = (0.0375 / d, 1e-5 * max(10, d), 0.19 / d) if untuned else (1e-1, 1e-2, 0.8)
         tau = float(tau if self.tau is None else self.tau)

@@ -28,7 +28,7 @@ from ..estimator import PARAMETERS, OfThePaper, OnlineEstimator, weights
 from ..kernels.guards import Guards, flip_silent, lift_eigenvalues
 from ..kernels.learner import NetworkLearner, Rate, Schedule
 from ..kernels.plasticity import apply, follow, follow_input, hebb, hebb_input, mean_weight, multiply, project, subtract
-from ..kernels.rule import Rule, bookkeeping, inverse, orthonormal_rows, register, scratch, shapes, solve_lateral
+from ..kernels.rule import Rule, first_state, orthonormal_rows, register, scratch, shapes, solve_lateral
 from ..kernels.settling import (
     REFRESH,
     follow_interneurons,
@@ -82,21 +82,6 @@ class Work(NamedTuple):
     zeta: np.ndarray
     first: Any  # of the whitening layer
     ws: Any
-
-
-def init(W_xh: np.ndarray, W_hg: np.ndarray, W_hy: np.ndarray, W_yy: np.ndarray, rng: np.random.RandomState) -> State:
-    """Return a network that has seen nothing, with these initial weights (copied)."""
-    (d, k), M, weights = W_xh.shape, W_hg.T @ W_hg, {"W_xh": W_xh, "W_hg": W_hg, "W_hy": W_hy, "W_yy": W_yy}
-    return State(
-        M=M,
-        H_hg=inverse(M),
-        H_yy=inverse(W_yy),
-        x_bar=np.zeros(k, M.dtype),
-        h_bar=np.zeros(d, M.dtype),
-        g_bar=np.zeros(d, M.dtype),
-        **{name: W.copy() for name, W in weights.items()},
-        **bookkeeping(d, rng),
-    )
 
 
 def workspace(state):
@@ -304,10 +289,11 @@ class TwoLayerNSM(OfThePaper, OnlineEstimator):
     def _learner_for(self, k: int, dtype: Any, X: Any = None, state: Any = None) -> NetworkLearner:
         if state is None:
             d, rng = self._number_of_outputs(k, X), check_random_state(self.random_state)
-            shapes = {"W_xh": (d, k), "W_hg": (d, d), "W_hy": (d, d), "W_yy": (d, d)}
-            W = {name: orthonormal_rows(rng, *shapes[name]) for name in ("W_xh", "W_hy")}
-            W |= {name: np.eye(d) for name in ("W_hg", "W_yy")} | given_weights(self, shapes, positive_definite="W_yy")
-            state = init(**{name: W[name].astype(dtype) for name in shapes}, rng=rng)
+            W = {"W_xh": orthonormal_rows(rng, d, k), "W_hy": orthonormal_rows(rng, d, d)}
+            W |= {name: np.eye(d) for name in ("W_hg", "W_yy")}
+            W |= given_weights(self, W, positive_definite="W_yy")
+            W_hg = W["W_hg"].astype(dtype)
+            state = first_state(RULE, dtype, rng, W | {"M": W_hg.T @ W_hg})
         eps = float(np.finfo(dtype).eps)
         params = Params(self._dynamics(dtype), self._chosen_guards(), 0, int(self.mean_window or 0), eps)
         rates = Schedule(self.eta0, self.decay, self.power, 1.0), Schedule(self.whitening_eta0, self.whitening_decay)

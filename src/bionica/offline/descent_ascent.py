@@ -28,7 +28,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..kernels.guards import Guards
-from ..kernels.loop import NO_RATES, run
+from ..kernels.learner import NetworkLearner
+from ..kernels.rule import first_state
 from ..kernels.settling import Exact
 from ..networks import two_compartment
 from .whitening import moments
@@ -106,11 +107,10 @@ def _iterate(
     """Settle all samples and step, until the gradient is below `tol` or a weight overflows; Diverged if an output does."""
     weights = {name: np.array(W, dtype=np.float64, order="C") for name, W in start.items()}
     W_in = next(iter(weights.values()))
-    Y = np.zeros((len(X), len(W_in)))
     objective: list[float] = []
     gradient = np.inf
     while gradient > tol and len(objective) < max_iter:
-        write_outputs(weights, X, Y)
+        Y = outputs(weights, X)
         W_in[~(Y > 0).any(axis=0)] *= -1  # outputs that fire for no sample, as online (appendix C)
         with np.errstate(over="ignore", invalid="ignore"):
             value, changes = step(weights, Y)
@@ -123,13 +123,14 @@ def _iterate(
     return Descent(weights, np.array(objective), gradient, gradient <= tol)
 
 
-def write_outputs(weights: Weights, X: Array, Y: Array) -> None:
-    """Write the outputs of the samples X to Y, with frozen weights; Diverged if one overflows, with the first such sample.
+def outputs(weights: Weights, X: Array) -> Array:
+    """Return the outputs of the samples X, with frozen weights; Diverged if one overflows, with the first such sample.
 
     Algorithm 1 rests where Algorithm 2 does with W_zz = W_yn' W_yn.
     """
     W, M = weights.values()
-    state = two_compartment.init(W, M if "W_zz" in weights else M.T @ M, np.random.RandomState(0))
+    M = M if "W_zz" in weights else M.T @ M
+    state = first_state(two_compartment.RULE, np.float64, np.random.RandomState(0), {"W_xz": W, "W_zz": M})
     eps = float(np.finfo(np.float64).eps)
     with np.errstate(over="ignore", invalid="ignore"):
-        run(state, two_compartment.Params(Exact(eps), Guards(), 0, 0, eps, 1.0), X, NO_RATES, Y)
+        return NetworkLearner(state, two_compartment.Params(Exact(eps), Guards(), 0, 0, eps, 1.0), []).outputs(X)

@@ -18,7 +18,7 @@ from ..kernels.rule import orthonormal_rows, pseudoinverse, shapes, solve_latera
 from ..samples import Array
 from ..trust.findings import finding
 from ..trust.outliers import without_outliers
-from .descent_ascent import Descent, offline_interneuron, offline_two_compartment, write_outputs
+from .descent_ascent import Descent, offline_interneuron, offline_two_compartment, outputs
 from .whitening import moments, row_sample
 
 
@@ -162,9 +162,8 @@ class OfflineNICA(Separator, Estimator):
 
     def _outputs(self, X: Array) -> Array:
         data = np.array(X, dtype=np.float64, order="C")
-        Y = np.zeros((len(data), len(self.components_)))
         try:
-            write_outputs(self.weights_, data, Y)
+            Y = outputs(self.weights_, data)
             with np.errstate(over="ignore"):
                 Y = Y.astype(X.dtype, copy=False)
             if not (finite := np.isfinite(Y).all(axis=1)).all():
