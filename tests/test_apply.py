@@ -33,12 +33,8 @@ def spectra(n, wavelengths=WAVELENGTHS, seed=0):
 def model(tmp_path):
     """Fitted to a file with wavelengths, one spectrum known by name."""
     table(tmp_path / "x.csv", spectra(300)[1], WAVELENGTHS.tolist())
-    table(
-        tmp_path / "known.csv",
-        np.exp(-(((WAVELENGTHS[np.newaxis] - 420) / 20) ** 2)),
-        WAVELENGTHS.tolist(),
-        name=["dye"],
-    )
+    dye = np.exp(-(((WAVELENGTHS[np.newaxis] - 420) / 20) ** 2))
+    table(tmp_path / "known.csv", dye, WAVELENGTHS.tolist(), name=["dye"])
     form = ["--sources", 2, "--known", tmp_path / "known.csv", "--model", tmp_path / "model.npz"]
     status, output = run("separate", tmp_path / "x.csv", *form)
     assert status == 0, output

@@ -146,9 +146,6 @@ def test_any_invertible_change_of_the_mixtures_changes_nothing(scales):
         assert permutation_error(Y, BatchNICA(random_state=0, tol=1e-8).fit_transform(other)) < 1e-12
 
 
-# --- rank and number of sources
-
-
 # --- honesty
 
 

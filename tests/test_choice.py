@@ -1,7 +1,6 @@
 """`bionica.separate`: number of sources, method, fit and verdict in one call."""
 
 import warnings
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -127,17 +126,6 @@ def test_a_number_that_the_data_do_not_decide_is_a_finding_and_every_candidate_i
     assert found.diagnosis_.findings[0].name == "number"
     assert {d: len(other.components_) for d, other in found.alternatives_.items()} == {2: 2, 4: 4}
     assert all(other.diagnosis_.uncertainty_ is not None for other in found.alternatives_.values())
-
-
-def test_nonnegative_mixtures_are_separated_by_the_cone_and_noise_alone_decides_nothing():
-    assert isinstance(bionica.separate(nonnegative_mixtures(1), 3, random_state=0), bionica.MinimumVolumeCone)
-    noise = SimpleNamespace(values={"cause": "noise"})
-    measures, sure = SimpleNamespace(is_nonnegative=False), SimpleNamespace(share=np.array([0.1]))
-    verdicts = {
-        "batch": SimpleNamespace(findings=(), measures=measures, uncertainty_=sure),
-        "cone": SimpleNamespace(findings=(noise,), measures=measures, uncertainty_=sure),
-    }
-    assert separation._better(verdicts)[0] == "cone"
 
 
 def test_outputs_that_are_zero_everywhere_are_never_a_result(monkeypatch):

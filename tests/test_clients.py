@@ -14,12 +14,8 @@ from bionica.datasets import mix, sparse_uniform
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 NAMES = ["w400", "w410", "w420", "w430", "w440"]
-ESTIMATORS = [
-    BatchNICA(3, random_state=0),
-    MinimumVolumeCone(3, random_state=0),
-    StreamingNICA(3, random_state=0),
-    NoncenteredWhitener(3),
-]
+SEPARATING = [cls(3, random_state=0) for cls in (BatchNICA, MinimumVolumeCone, StreamingNICA)]
+ESTIMATORS = [*SEPARATING, NoncenteredWhitener(3)]
 everything = pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda estimator: type(estimator).__name__)
 
 
@@ -107,7 +103,7 @@ def worst(factors, spectra):
     return np.corrcoef(factors.T, spectra)[:3, 3:].max(axis=0).min()
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS[:3], ids=lambda estimator: type(estimator).__name__)
+@pytest.mark.parametrize("estimator", SEPARATING, ids=lambda estimator: type(estimator).__name__)
 def test_factors_of_a_hyperspy_decomposition_are_the_spectra(image, spectra, estimator):
     from bionica.hyperspy import HyperSpyDecomposition
 

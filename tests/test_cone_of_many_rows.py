@@ -75,6 +75,8 @@ def test_a_dask_array_gives_the_same_for_any_blocks(snr_db, options):
         )
         np.testing.assert_allclose(other.components_, cone.components_, atol=1e-9 * np.abs(cone.components_).max())
         np.testing.assert_array_equal(other._learner.state.samples.number, cone._learner.state.samples.number)
+    short = fitted(da.from_array(X[:700], chunks=(100, 6)), **options)
+    np.testing.assert_allclose(short.components_, fitted(X[:700], **options).components_)
 
 
 @pytest.mark.parametrize("snr_db", [None, 30])

@@ -124,15 +124,8 @@ def test_nothing_can_be_seen_before_a_fit(cls, tmp_path):
         with pytest.raises(NotFittedError, match=f"This {cls.__name__} has seen no sample"):
             getattr(unfitted, name)
         assert not hasattr(unfitted, name)
-    uses = {
-        "transform": X,
-        "inverse_transform": X,
-        "transform_one": X[0],
-        "score": X,
-        "diagnose": X,
-        "save": tmp_path / "x",
-    }
-    for name, given in uses.items():
+    uses = dict.fromkeys(("transform", "inverse_transform", "score", "diagnose"), X)
+    for name, given in (uses | {"transform_one": X[0], "save": tmp_path / "x"}).items():
         if hasattr(cls, name):
             with pytest.raises(NotFittedError, match=f"This {cls.__name__} has seen no sample"):
                 getattr(unfitted, name)(given)

@@ -59,12 +59,8 @@ def test_a_stack_of_images_is_not_taken_for_a_cube():
 def test_xarray_in_and_out():
     xr = pytest.importorskip("xarray")
     _, _, X = cube()
-    coords = {
-        "y": 0.5 * np.arange(30),
-        "band": np.arange(400, 420),
-        "exposure": 3.0,
-        "land": (("y", "x"), X[..., 0] > 0.5),
-    }
+    land = (("y", "x"), X[..., 0] > 0.5)
+    coords = {"y": 0.5 * np.arange(30), "band": np.arange(400, 420), "exposure": 3.0, "land": land}
     given = xr.DataArray(X, dims=("y", "x", "band"), coords=coords)
     model = MinimumVolumeCone(3, random_state=0).fit(given)
     maps = model.transform(given)

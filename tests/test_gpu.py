@@ -61,11 +61,6 @@ def test_the_same_errors_as_on_the_cpu(dtype, tolerance):
             assert mine["error"] == pytest.approx(theirs["error"], rel=tolerance)
             assert mine["repairs"] == theirs["repairs"]
     devices = {(row["network"], row["device"]) for row in on_gpu}
-    assert {
-        ("untuned", "cuda"),
-        ("TwoLayerNSM", "cuda"),
-        ("white", "cuda"),
-        ("LocalNICA", "cuda"),
-        ("ConeNetwork", "cpu"),
-    } <= devices
+    assert {("untuned", "cuda"), ("TwoLayerNSM", "cuda"), ("white", "cuda"), ("LocalNICA", "cuda")} <= devices
+    assert ("ConeNetwork", "cpu") in devices
     assert any(row["status"].startswith("diverged at sample") for row in on_gpu)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from bionica.trust.halves import follows_curve, match, uncertainty
+from bionica.trust.halves import match, uncertainty
 
 
 def test_matching_undoes_permutation_sign_and_scale():
@@ -39,11 +39,3 @@ def test_standard_errors_of_spectra_are_those_of_least_squares(n):
         moved = uncertainty(X, *leading(X), leading, np.zeros(1))
         estimates.append(moved.mixing[1:, 0])
     assert np.sqrt(np.mean(np.square(estimates))) == pytest.approx(true, rel=0.35)
-
-
-def test_samples_in_the_order_of_a_reaction_follow_a_curve_and_shuffled_ones_do_not():
-    rng = np.random.default_rng(0)
-    t = np.linspace(0, 1, 3000)[:, np.newaxis]
-    X = np.exp(-t * [[1.0, 3, 9]]) @ rng.random((3, 20)) + 0.001 * rng.standard_normal((3000, 20))
-    assert follows_curve(X, 3) and follows_curve(X[:300], 3)
-    assert not follows_curve(X[rng.permutation(3000)], 3)

@@ -73,25 +73,15 @@ def test_spc_by_its_description(tmp_path):
         3,
         1,
         2,
+        *[0] * 3,
+        *[b""] * 2,
         0,
-        0,
-        0,
-        b"",
-        b"",
-        0,
-        b"",
-        b"",
+        *[b""] * 3,
+        *[0] * 6,
         b"",
         0,
         0,
         0,
-        0,
-        0,
-        0.0,
-        b"",
-        0.0,
-        0,
-        0.0,
         0,
         b"",
     ]
@@ -123,15 +113,8 @@ def envi(path, cube, interleave, **more):
     order = {"bsq": (2, 0, 1), "bil": (0, 2, 1), "bip": (0, 1, 2)}[interleave]
     path.with_suffix(".img").write_bytes(np.ascontiguousarray(cube.transpose(order), "<f4").tobytes())
     lines, samples, bands = cube.shape
-    header = {
-        "samples": samples,
-        "lines": lines,
-        "bands": bands,
-        "header offset": 0,
-        "file type": "ENVI Standard",
-        "data type": 4,
-    }
-    header |= {"interleave": interleave, "byte order": 0, "wavelength units": "nm", **more}
+    header = {"samples": samples, "lines": lines, "bands": bands, "header offset": 0, "file type": "ENVI Standard"}
+    header |= {"data type": 4, "interleave": interleave, "byte order": 0, "wavelength units": "nm", **more}
     text = "\n".join(f"{key} = {value}" for key, value in header.items())
     wavelengths = ", ".join(map(str, WAVENUMBERS[:bands]))
     path.write_text(f"ENVI\n{text}\nwavelength = {{{wavelengths}}}\n")

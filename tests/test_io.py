@@ -405,14 +405,8 @@ def read_with_notes(path):
 def test_names_of_channels_and_the_size_of_a_pixel_are_those_of_ome(tmp_path, rng):
     pages = rng.random((2, 20, 30)).astype(np.float32)
     names = ["DAPI", "GFP"]
-    form = {
-        "axes": "CYX",
-        "Channel": {"Name": names},
-        "PhysicalSizeX": 0.5,
-        "PhysicalSizeY": 250,
-        "PhysicalSizeYUnit": "nm",
-    }
-    form |= {"PhysicalSizeXUnit": "µm"}
+    form = {"axes": "CYX", "Channel": {"Name": names}, "PhysicalSizeX": 0.5, "PhysicalSizeXUnit": "µm"}
+    form |= {"PhysicalSizeY": 250, "PhysicalSizeYUnit": "nm"}
     tifffile.imwrite(tmp_path / "x.ome.tif", pages, photometric="minisblack", metadata=form)
     with open_reader(tmp_path / "x.ome.tif") as reader:
         assert (reader.names, reader.notes) == (names, [])
@@ -544,18 +538,6 @@ def test_samples_of_a_stream_do_not_depend_on_its_cuts(rng):
     assert np.array_equal(whole.sample()[0], X[::128])
     assert np.array_equal(pieces.sample()[0], X[::128])
     assert whole.n_seen == pieces.n_seen == len(X)
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_masked_numbers_are_not_learned_from(X):
-    """scikit-learn ignores masks: the numbers below them would be samples."""
-    masked = np.ma.masked_greater(np.abs(X), 2.0)
-    for estimator in (bionica.TwoCompartmentNICA(2), bionica.StreamingNICA(2)):
-        with pytest.raises(ValueError, match="NaN"):
-            estimator.fit(masked)
-        with pytest.raises(ValueError, match="NaN"):
-            estimator.fit(np.abs(X)).transform(masked)
-    assert estimator.transform(np.ma.array(np.abs(X))).shape == (1000, 2)
 
 
 def test_a_workbook_of_sources_holds_numbers_and_no_formula(tmp_path, monkeypatch):

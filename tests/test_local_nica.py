@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from bionica import LocalNICA, load, reference
-from bionica.kernels.rule import to_arrays
+from bionica import LocalNICA, reference
 from bionica.metrics import permutation_error
 
 
@@ -41,26 +40,6 @@ def test_equals_the_reference(d, k, smooth):
                 getattr(getattr(state, part), name), value, rtol=1e-9, atol=1e-9 * np.abs(value).max()
             )
     np.testing.assert_allclose(state.H @ state.W_zz, np.eye(d), atol=1e-9)
-
-
-def test_bits_do_not_depend_on_chunks():
-    X = mixtures(700, 3)[1]
-    networks = [LocalNICA(3, random_state=0) for _ in range(2)]
-    networks[0].partial_fit(X)
-    for part in np.split(X, [1, 99, 100, 101, 350]):
-        networks[1].partial_fit(part)
-    for a, b in zip(*(to_arrays(state_of(network)).values() for network in networks[:2]), strict=True):
-        np.testing.assert_array_equal(a, b)
-
-
-def test_a_saved_network_learns_on(tmp_path):
-    X = mixtures(600, 3)[1].astype(np.float32)
-    network = LocalNICA(3, random_state=0).partial_fit(X[:300])
-    network.save(tmp_path / "model")
-    again = load(tmp_path / "model").partial_fit(X[300:])
-    network.partial_fit(X[300:])
-    assert again.transform(X).dtype == np.float32
-    np.testing.assert_array_equal(again.transform(X), network.transform(X))
 
 
 @pytest.mark.parametrize(("d", "k", "dtype"), [(3, 3, np.float64), (3, 3, np.float32), (3, 6, np.float64)])

@@ -11,7 +11,7 @@ import bionica
 from bionica import BatchNICA, MinimumVolumeCone
 from bionica.cone import sketch
 from bionica.cone.fit import successive_projection, tighten
-from bionica.cone.noise import channel_noise, leakages, on_a_grid
+from bionica.cone.noise import leakages, on_a_grid
 from bionica.cone.objective import (
     Facets,
     Wall,
@@ -163,13 +163,6 @@ def test_leakage_finds_the_force_at_the_right_facet(kind, rho):
     assert found.force[0] == pytest.approx(np.mean(np.maximum(-z, 0) * Y[1:].mean(axis=0)), rel=0.05)
     assert found.discrepancy[0] == pytest.approx(1, rel=0.03)
     assert np.mean(z[z < 0] ** 2) == pytest.approx(rho, rel=0.03)
-
-
-def test_channel_noise_is_found():
-    _, X, _ = problem("exponential", 20_000, 3, 9)
-    D = np.geomspace(0.01, 0.1, 9) ** 2
-    X = X + np.sqrt(D) * np.random.default_rng(3).standard_normal(X.shape)
-    np.testing.assert_allclose(channel_noise(X.T @ X / len(X), 3, len(X)), D, rtol=0.25)
 
 
 def test_successive_projection_finds_pure_samples():
@@ -433,21 +426,15 @@ def test_a_known_solvent_helps_where_solutes_come_with_it(drawn_along):
 # --- outliers that were not declared
 
 
-@pytest.mark.parametrize("factor", [1e6, 1e9])
-def test_one_sample_that_is_far_too_large_changes_nothing(factor):
+@pytest.mark.parametrize(("cells", "value"), [((17,), 1e9), ((3017,), 1e6), ((17, 2), 1e3)])
+def test_one_sample_that_is_far_too_large_changes_nothing(cells, value):
+    """A row of the first block or of a later one, or one cell."""
     S, X, _ = problem("exponential", 4000, 3, 5, 40)
     spoiled = X.copy()
-    spoiled[17] *= factor
+    spoiled[cells] *= value
     for learn in ("fit", "partial_fit"):
         cone = getattr(MinimumVolumeCone(3, random_state=0), learn)(spoiled)
         assert sinr(S, cone.transform(X)) > sinr(S, fitted(X, 3).transform(X)) - 1
-
-
-def test_one_cell_that_is_far_too_large_changes_nothing():
-    S, X, _ = problem("exponential", 4000, 3, 5, 40)
-    spoiled = X.copy()
-    spoiled[17, 2] = 1000
-    assert sinr(S, fitted(spoiled, 3).transform(X)) > sinr(S, fitted(X, 3).transform(X)) - 1
 
 
 def test_a_block_of_declared_outliers_is_skipped():
@@ -464,18 +451,6 @@ def test_a_constant_mixture_does_not_make_a_matrix_singular():
     X = rng.exponential(size=(3000, 3)) @ rng.random((3, 6)) + 0.01 * rng.standard_normal((3000, 6))
     X[:, 2] = 0.0
     assert np.isfinite(fitted(X, 3, nonnegative_mixing=True).components_).all()
-
-
-def test_outputs_have_the_same_bits_however_a_stream_is_cut():
-    _, X, _ = problem("copula0.3", 5000, 3, 7, 30)
-    whole = MinimumVolumeCone(3, random_state=0).partial_fit_transform(X)
-    stream, rng = MinimumVolumeCone(3, random_state=0), np.random.default_rng(0)
-    cuts = np.sort(rng.choice(5000, 60, replace=False))
-    pieces = np.concatenate([stream.partial_fit_transform(part) for part in np.split(X, cuts) if len(part)])
-    np.testing.assert_array_equal(pieces, whole)
-    np.testing.assert_array_equal(
-        np.concatenate([stream.transform(part) for part in np.split(X, cuts)]), stream.transform(X)
-    )
 
 
 # --- invariances
@@ -570,7 +545,7 @@ def test_any_chunking_gives_the_same_bits(k, noise, snr, tmp_path):
     for other in (cut, resumed, again):
         np.testing.assert_array_equal(other.components_, whole.components_)
         assert other.n_samples_seen_ == 6500
-    np.testing.assert_allclose(np.concatenate(outputs), at_once, rtol=1e-12)
+    np.testing.assert_array_equal(np.concatenate(outputs), at_once)
     assert not at_once[:2000].any()
     assert at_once[2000:].any(axis=1).mean() > 0.9
     np.testing.assert_allclose(whole.transform_one(X[7]), whole.transform(X[7:8])[0], rtol=1e-12)
@@ -651,21 +626,6 @@ def test_memory_is_bounded():
     stream = MinimumVolumeCone(3, random_state=0)
     sizes = [len(pickle.dumps(stream.partial_fit(X))) for _ in range(15)]
     assert max(sizes[8:]) < 1.1 * max(sizes[:8])
-
-
-def test_dask():
-    da = pytest.importorskip("dask.array")
-    S, X, _ = problem("copula0.5", 20_000, 3, 6, 30)
-    rows = da.from_array(X, chunks=(3500, 3))
-    cone = fitted(rows, 3)
-    assert sinr(S, cone.transform(X)) > sinr(S, fitted(X, 3).transform(X)) - 0.5
-    np.testing.assert_allclose(cone.transform(rows).compute(), cone.transform(X))
-    np.testing.assert_array_equal(fitted(da.from_array(X, chunks=(777, 6)), 3).components_, cone.components_)
-    short = fitted(da.from_array(X[:700], chunks=(100, 6)), 3)
-    np.testing.assert_allclose(short.components_, fitted(X[:700], 3).components_)
-    X[4000, 2] = np.nan
-    with pytest.raises(ValueError, match=r"X\[4000, 2\]"):
-        fitted(da.from_array(X, chunks=(3500, 6)), 3)
 
 
 # --- saving, honesty, bad input

@@ -74,14 +74,6 @@ def test_a_failing_sample_changes_nothing():
     assert bits(network.set_params(eta0=0.01)) == before
 
 
-def test_learn_one_returns_the_output_of_the_sample_as_it_arrived(Network):
-    """The paper's y_t, with the bits of `partial_fit_transform`; zeros before the network has started."""
-    _, X = mixtures(400, 3)
-    single, rows = (Network(3, random_state=0) for _ in range(2))
-    assert np.array_equal([single.learn_one(x) for x in X], rows.partial_fit_transform(X))
-    assert bits(single) == bits(rows)
-
-
 def test_parameters_and_schedules_count_from_the_next_sample():
     _, X = mixtures(320, 3)
     seen = []

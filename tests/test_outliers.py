@@ -38,15 +38,7 @@ def spoiled(X, how, size, seed=0):
     return X, is_outlier
 
 
-HOW = [
-    ("one", 1e6),
-    ("one", 1e12),
-    ("many", 1e3),
-    ("many", 1e12),
-    ("decades", 1e12),
-    ("gaussian", 100),
-    ("channel", 1e3),
-]
+HOW = [("one", 1e12), ("many", 1e3), ("many", 1e12), ("decades", 1e12), ("gaussian", 100), ("channel", 1e3)]
 
 
 # ------------------------------------------------------------------------------------------ the rule

@@ -208,18 +208,9 @@ def test_matrices_of_the_map_have_the_variance_of_the_papers_mixtures():
 
 
 def test_cells_of_a_map_count_runs_above_15_db_and_diverged_ones_as_not_separated():
-    scores = [20.0, 14.9, 15.1, None]
-    rows = [
-        {
-            "network": "InterneuronNICA",
-            "setting": "d3",
-            "data": "30",
-            "status": "ok" if score else "diverged",
-            "sinr": score,
-        }
-        for score in scores
-    ]
-    (cell,) = cells_of(rows)
+    scores = {20.0: "ok", 14.9: "ok", 15.1: "ok", None: "diverged"}
+    head = {"network": "InterneuronNICA", "setting": "d3", "data": "30"}
+    (cell,) = cells_of([{**head, "status": status, "sinr": score} for score, status in scores.items()])
     assert (cell["runs"], cell["separated"], cell["percent"], cell["median_sinr"]) == (4, 2, 50, 15.0)
     z2 = 1.959964**2  # Wilson's interval solves |p - 1/2| = z sqrt(p (1 - p) / n)
     for share in (cell["low"] / 100, cell["high"] / 100):

