@@ -9,6 +9,7 @@ machine slows them alike, and the best of all rounds counts. On a busy machine r
 """
 
 import argparse
+import ctypes
 import os
 import subprocess
 import sys
@@ -56,6 +57,32 @@ def loop(method, name, setting, d, k=0, n=0, matrix="orthonormal"):
     return partial(getattr(network.fit(X), method), X), len(X)
 
 
+def cpp(method, d, matrix):
+    """The same in C++ (loop.cpp), from the same weights; it must learn the same."""
+    import bionica
+
+    X = mixtures(SIZES[int(d)], int(d), matrix=matrix)
+    Z = np.empty_like(X) if method == "partial_fit_transform" else None
+    with tempfile.TemporaryDirectory() as folder:
+        library = Path(folder, "loop.so")
+        command = ["g++", "-O3", "-march=native", "-ffast-math", "-shared", "-fPIC", "-o", library]
+        subprocess.run([*command, Path(__file__).with_name("loop.cpp")], check=True)
+        learn = getattr(ctypes.CDLL(str(library)), f"learn{d}")
+    network = bionica.TwoCompartmentNICA.as_published(f"d{d}", random_state=0, guards=())
+    rates = [ctypes.c_double(getattr(network, name)) for name in ("eta0", "decay", "tau")]
+    W0 = np.linalg.qr(np.random.default_rng(1).standard_normal((int(d), int(d))))[0]
+
+    def run():
+        W = W0.copy()
+        arrays = [a if a is None else a.ctypes.data_as(ctypes.c_void_p) for a in (X, W, Z)]
+        learn(arrays[0], ctypes.c_long(len(X)), *rates, *arrays[1:])
+        return W
+
+    network.set_params(init={"W_xz": W0}).partial_fit(X)
+    assert np.allclose(network.W_xz_, run(), atol=1e-6), "the two learned something else"
+    return run, len(X)
+
+
 def one(name, method, d=3, n=200):
     import bionica
 
@@ -88,7 +115,7 @@ def sweep(seeds):
 
 
 TASKS = {method: partial(loop, method) for method in ("partial_fit", "partial_fit_transform")}
-TASKS |= {"one": one, "fit": fit, "sweep": sweep}
+TASKS |= {"cpp": cpp, "one": one, "fit": fit, "sweep": sweep}
 
 
 def work():
@@ -224,6 +251,12 @@ def main():
     loops = [f"{method} {name} {which} {i}" for which, name in settings for i in d for method in methods]
     matrices = [f"{method} {name} published {i} 0 0 {matrix}" for name in NETWORKS[:2] for i in (3, 10)
                 for matrix in ("orthonormal", "gaussian", "paper") for method in methods]  # fmt: skip
+    matrices += [
+        f"cpp {method} {i} {matrix}"
+        for i in (3, 10)
+        for matrix in ("orthonormal", "gaussian", "paper")
+        for method in methods
+    ]
     growth = [f"partial_fit TwoCompartmentNICA published {i} {k} {size}" for i, k, size in
               ((3, 3, 10_000), (3, 3, 1_000_000), (20, 20, 20_000), (200, 200, 400), (10, 1000, 2000), (10, 20_000, 300),
                (100, 20_000, 300))]  # fmt: skip
