@@ -7,7 +7,7 @@ import pytest
 
 import bionica
 from bionica import BatchNICA, MinimumVolumeCone, StreamingNICA, separate, separation
-from bionica.trust.count import Count
+from bionica.trust.count import Count, decided
 from bionica.trust.outliers import are_inliers
 from conftest import worst_correlation
 
@@ -121,11 +121,22 @@ def nonnegative_mixtures(seed, n=300, d=3, k=12):
 def test_a_number_that_the_data_do_not_decide_is_a_finding_and_every_candidate_is_fitted(agreed, monkeypatch):
     count = Count(3, (2, 4), {2: 1.0, 3: 2.0, 4: 10.0, 5: 50.0}, agreed)
     monkeypatch.setattr(separation, "count_sources", lambda X: count)
+    monkeypatch.setattr(separation, "decided", lambda count, sound: count)
     found = bionica.separate(nonnegative_mixtures(0), random_state=0)
     assert not found.diagnosis_.ok
     assert found.diagnosis_.findings[0].name == "number"
     assert {d: len(other.components_) for d, other in found.alternatives_.items()} == {2: 2, 4: 4}
     assert all(other.diagnosis_.uncertainty_ is not None for other in found.alternatives_.values())
+
+
+def test_numbers_whose_fits_show_a_problem_are_no_candidates(monkeypatch):
+    count = Count(2, (3, 4), {2: 1.0, 3: 2.0, 4: 10.0, 5: 50.0})
+    assert decided(count, {3, 4})[:2] == (3, (4,))
+    assert decided(count, {2})[:2] == (2, ())
+    assert decided(count, ()) == count
+    monkeypatch.setattr(separation, "count_sources", lambda X: count)
+    found = bionica.separate(nonnegative_mixtures(0), random_state=0)  # two sources leave a signal
+    assert found.choice_.n_sources == len(found.components_) == 3
 
 
 def test_outputs_that_are_zero_everywhere_are_never_a_result(monkeypatch):

@@ -77,11 +77,13 @@ class Diagnosis:
     def _all(self) -> list[str]:
         if not self.ok:
             return [one.text(self.names, self.mixtures) for one in self.findings]
-        sure = [f"no problem was found: {self.measures.residual:.1%} of the variance of X is unexplained."]
+        unexplained = f"{self.measures.residual:.1%} of the variance of X"
+        sure = [f"no problem was found; what the outputs do not explain, {unexplained}, looks like noise."]
         if (u := self.uncertainty_) is not None:
             sure += [f"spectra of halves of the samples differ from it by at most {u.angle.max():.1f} degrees."]
+            error = f"{u.sources.max():.1%} of their standard deviation, or less"
             sure += [
-                f"the standard error of the outputs is {u.sources.max():.1%} of their standard deviation, or less."
+                f"the standard error of the outputs, by chance, noise and what was measured of the model, is {error}."
             ]
         return sure
 
@@ -127,10 +129,15 @@ def diagnose(
         found, moved, band = list(measures.findings), None, None
         if fit is not None and not {"constant", "scale"} & {one.name for one in found}:
             moved = uncertainty(sound, W, A, fit, measures.error)
-            if measures.is_nonnegative and follows_curve(sound, len(W)):
+            if follows_curve(sound, len(W)) and measures.is_nonnegative:
                 band = bands(some, W, A, np.sqrt(measures.noise), n_known)
                 found += exceeds("ambiguous", np.maximum(band.sources, band.spectra))
                 moved = moved._replace(sources=np.fmin(np.hypot(moved.sources, band.sources), 1.0))
+            elif len(W) - n_known > 2 and follows_curve(
+                sound, len(W)
+            ):  # it touches facets in points, and no spectra bound them
+                found += exceeds("ambiguous", np.ones(len(W)))
+                moved = moved._replace(sources=np.ones(len(W)))
             found = [one for one in found if one.name != "uncertain"]
             found += uncertain(measures.noise / measures.variance, moved.share)
             limit = CHECKS["uncertain"].limit  # correlations fall by twice the share

@@ -26,6 +26,7 @@ class Check(NamedTuple):
     remedies: tuple[str, ...] = ()
 
 
+_ERROR = 0.04  # of the variance of an output
 #: All checks, the gravest first. The limits lie between what right fits (worst source above 0.99) and wrong fits (below 0.9)
 #: measured on seeds 860000 to 860799, 861000 to 861239, 897000 to 898259 and 980000 to 985259 of benchmarks/trust.py, and on 600
 #: problems of another generator. Outputs are {sources}, mixtures {mixtures}.
@@ -39,12 +40,24 @@ CHECKS = {
     "transposed": Check(20, "X may be transposed: neighbouring rows are alike, columns are not", ("transpose",)),
     # Baselines, batches and autofluorescence are sources too: only who knows the samples can choose.
     "number": Check(0, "the number of sources is not certain: {reason}", ("candidates",)),
-    # Share of the variance of an output that is noise, or error of the fit as halves of the samples show.
-    "uncertain": Check(0.04, "{sources}: large estimated error ({cause})", ("more samples",)),
     # Energy of the leading direction of the residual, above that of the others and over that of the weakest source.
     "directions": Check(0.04, "X has a signal beyond {d} sources ({value:.2g} times the weakest one)", ("count",)),
     # Largest ratio of successive singular values of the residual: real sets 1 to 4; too few sources (kinetics, HPLC-DAD) 9 to 18.
     "structure": Check(6, "what {d} sources do not explain is not noise: it has a few strong directions", ("count",)),
+    # Share of the variance of an output that is noise, or error of the fit as halves of the samples show.
+    "uncertain": Check(
+        _ERROR, "{sources}: standard error {error:.0%} of the standard deviation, or more ({cause})", ("more samples",)
+    ),
+    # The same of what BatchNICA and MinimumVolumeCone differ by, if the former is kept: correlation 0.9.
+    "methods": Check(
+        0.19, "{sources}: MinimumVolumeCone gives other sources, so that a source may have both signs", ("mean",)
+    ),
+    # The same of what nonnegativity leaves open where few samples come near zero (`_left_open`).
+    "facets": Check(
+        _ERROR,
+        "{sources}: few samples are without it, so that other sources may be a part of it (error about {error:.0%})",
+        ("background", "known"),
+    ),
     # Share of the variance of an output that others make by being subtracted from it.
     "negative": Check(0.015, "{sources}: negative where other outputs are large", ("cone", "mean", "count")),
     # Lower quartile of an output below zero, in standard deviations: as if a mean had been subtracted.
@@ -58,6 +71,7 @@ CHECKS = {
     "ceiling": Check(0.05, "{mixtures}: saturated (largest value in {value:.1%} of the samples)", ("saturated",)),
     # Reasons for other findings.
     "changed": Check(0, "the first and the second half of the samples give different sources", ("horizon",)),
+    "offset": Check(0.5, "no mixture comes near zero (all above {value:.0%} of their median)", ("dark",)),
     "outliers": Check(0, "{n} samples are outliers and may carry the fit", ("outliers",)),
     "converged": Check(0, "{reason}"),
 }
@@ -73,6 +87,7 @@ REMEDIES = {
     "cone": "use MinimumVolumeCone if sources are correlated",
     "mean": "do not subtract the mean",
     "background": "bring samples in which some sources are absent",
+    "dark": "subtract the dark level of the instrument, if there is one",
     "walls": "use MinimumVolumeCone(nonnegative_mixing=True)",
     "saturated": "leave these mixtures or samples out",
     "known": "give spectra that you know as known_mixing of MinimumVolumeCone",
@@ -118,7 +133,7 @@ def _listed(noun: str, indices: Sequence[int], names: Sequence[str], most: int =
 def finding(name: str, value: float = 0.0, sources: Any = (), mixtures: Any = (), **values: Any) -> Finding:
     """A finding with the limit and the remedies of its check."""
     limit, _, remedies = CHECKS[name]
-    values = {"value": float(value), "limit": limit, **values}
+    values = {"value": float(value), "error": float(np.sqrt(abs(value))), "limit": limit, **values}
     return Finding(name, tuple(map(int, sources)), tuple(map(int, mixtures)), values, remedies)
 
 
@@ -151,7 +166,10 @@ def undecided(count: Count) -> list[Finding]:
 def ranked_findings(found: Iterable[Finding], tried: Collection[str] = ()) -> tuple[Finding, ...]:
     """The findings, the gravest first, each with one remedy at most, which was not `tried` and no graver finding names."""
     named, ranked = set(tried), []
-    for one in sorted(found, key=lambda one: list(CHECKS).index(one.name)):
+    found = sorted(found, key=lambda one: list(CHECKS).index(one.name))
+    if {"directions", "structure"} & {one.name for one in found}:  # what is unexplained is no noise
+        named.add("average")
+    for one in found:
         ranked.append(one._replace(remedies=tuple(key for key in one.remedies if key not in named)[:1]))
         named |= set(one.remedies)
     return tuple(ranked)
@@ -162,7 +180,7 @@ class Measures(NamedTuple):
 
     variance: Floats
     noise: Floats  # variance of the noise of each output
-    error: Floats  # of noise, of a model error as large as the leading direction of the residual, of outputs that are subtracted
+    error: Floats  # of noise, model error as large as the leading direction of the residual, subtracted outputs, what is left open
     negativity: Floats  # share of the energy of each linear output that is negative
     is_nonnegative: bool  # X, but for noise
     residual: float  # share of the variance of X that the outputs leave unexplained
@@ -218,6 +236,7 @@ def measure(
         alike = np.nan_to_num(np.corrcoef(np.maximum(U, 0).T)).reshape(d, d) * (1 - np.eye(d))
     subtracted = np.zeros(d) if tracking else _subtracted(U, outside)
     quartile = np.partition(U, len(U) // 4, axis=0)[len(U) // 4]
+    left_open = _turned(U) if uncorrelated else _enlarged(U, _untouched(U, np.sqrt(own), min(roughness(X), 1.0)))
     found = [
         *(exceeds("scale", np.maximum(variance, 1 / variance)) if uncorrelated else []),
         *(exceeds("transposed", roughness(X.T) / roughness(X)) if n < k else []),
@@ -226,19 +245,24 @@ def measure(
             exceeds("directions", max(leading - white, 0.0) / weakest, d=d)
             or exceeds("structure", _structure(E, square, X, d), d=d)
         ),
+        *exceeds("facets", left_open),
         *exceeds("negative", subtracted),
         *(exceeds("centred", -quartile / spread) if not tracking else []),
         *(exceeds("spectra", below) if nonnegative else []),
         *exceeds("duplicate", alike.max(axis=0)),
         *(exceeds("ceiling", _clipped(X), "mixtures") if len(X) >= 200 else []),
     ]
+    if found:
+        found += exceeds(
+            "offset", float(np.min(np.quantile(X, 0.01, axis=0) / np.maximum(np.median(X, axis=0), 1e-300)))
+        )
     if nonnegative:  # no mean was subtracted
         found = [one._replace(remedies=tuple(key for key in one.remedies if key != "mean")) for one in found]
     total = float(X.var(axis=0).sum())
     return Measures(
         variance=variance,
         noise=own,
-        error=own + shared / weakest * energy + subtracted * variance,
+        error=own + shared / weakest * energy + (subtracted + left_open) * variance,
         negativity=np.mean(np.minimum(U, 0) ** 2, axis=0) / energy,
         is_nonnegative=nonnegative,
         residual=float(np.sum(square - E.mean(axis=0) ** 2)) / total if total else 0.0,
@@ -252,7 +276,7 @@ def _clipped(X: Array) -> Array:
     The next one is frequent too in counts and other data of few values.
     """
     top = X.max(axis=0)
-    share: Array = np.mean((X == top) & (top > 0), axis=0)
+    share: Array = np.mean((X == top) & (top > 0) & (X.min(axis=0) < top), axis=0)
     if share.max() > CHECKS["ceiling"].limit:
         share = share - np.mean(X == np.max(X, axis=0, where=X < top, initial=-np.inf), axis=0)
     return share
@@ -270,6 +294,55 @@ def _structure(E: Array, square: Array, X: Array, d: int) -> float:
     E = E / np.maximum(size, max(float(np.median(size)), 1e-3 * float(size.max())))
     values = np.linalg.eigvalsh(E @ E.T if len(E) < E.shape[1] else E.T @ E)[::-1][:few]
     return float(np.sqrt(np.max(values[:-1] / np.maximum(values[1:], 1e-12 * values[0]))))
+
+
+def _untouched(U: Array, noise: Array, independent: float) -> Array:
+    """Which outputs have a density that vanishes at zero; `noise` is their standard deviation.
+
+    If P(u < y) = (y / c)^m below the quartile c, then 1 / m is the average of log(c / u) there. m is at most 1 for sources that
+    are zero in some samples, or whose density is largest at zero. A cone around sources that are never zero touches the samples
+    at corners: m = 2 for two sources, and more for more. So m = 1 is rejected by two standard errors, 1 / sqrt(n) each, for n
+    samples below c, of which a share is `independent`.
+    """
+    c, n = np.quantile(U, 0.25, axis=0), len(U) / 4
+    c = np.maximum(c, 1e-300)
+    nearest = np.maximum(noise, c / n)  # noise hides what is nearer, and so do n samples
+    logarithm = np.maximum(np.log(c / np.maximum(U, nearest)), 0).sum(axis=0) / n
+    return np.asarray((c > 2 * noise) & (logarithm < 1 - 2 / np.sqrt(n * independent)))
+
+
+def _enlarged(U: Array, untouched: Array) -> Array:
+    """Share of the variance of each output that is another's in the next larger cone whose outputs are uncorrelated.
+
+    A cone that is too small subtracts sources from each other, u_i = s_i - sum_j t_j s_j, which makes outputs negatively
+    correlated. Untouched facets may move: with R the negative correlations, the free outputs z become uncorrelated with each other
+    and with the others y by s = R_{zz|y}^{-1/2} (z - R_zy R_yy^{-1} y), of nonnegative coefficients, because R is an M-matrix.
+    """
+    z, free = U / U.std(axis=0), untouched
+    R = np.minimum(np.corrcoef(z.T).reshape(len(free), -1), 0)
+    np.fill_diagonal(R, 1)
+    B = R[np.ix_(free, ~free)] @ np.linalg.pinv(R[np.ix_(~free, ~free)])
+    values, vectors = np.linalg.eigh(R[np.ix_(free, free)] - B @ R[np.ix_(~free, free)])
+    s = (z[:, free] - z[:, ~free] @ B.T) @ (vectors / np.sqrt(np.maximum(values, 1e-3))) @ vectors.T
+    share = np.zeros(len(free))
+    scale = np.sum(z[:, free] * s, axis=0) / np.sum(s**2, axis=0)
+    share[free] = np.mean((z[:, free] - scale * s) ** 2, axis=0)
+    return np.asarray(np.minimum(share, 1))
+
+
+def _turned(U: Array) -> Array:
+    """Share of the variance of each output that is another's, if all rotations of two are as likely that make none more negative.
+
+    Outputs i and j of nonnegative ICA can be turned by angles from -a_ji to a_ij, a_ij the least arctan(u_i / u_j) of all samples.
+    """
+    z, d = U / U.std(axis=0), U.shape[1]
+    angle = np.zeros((d, d))
+    for j in range(d):
+        others = z[z[:, j] > 0]
+        angle[:, j] = np.maximum(np.arctan2(others, others[:, j : j + 1]).min(axis=0, initial=np.pi / 2), 0)
+    np.fill_diagonal(angle, 0)
+    squared = (angle**3 + angle.T**3) / np.maximum(3 * (angle + angle.T), 1e-300)
+    return np.asarray(np.minimum(squared.sum(axis=1), 1))
 
 
 def _subtracted(U: Array, noise: Array) -> Array:

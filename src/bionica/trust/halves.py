@@ -4,8 +4,8 @@ Half of the samples double the variance of what is fitted, and a bias that falls
 
     error^2 = <(h - full)^2>.                                                                                             (1)
 
-Halves are random (chance), two pairs, or the first and the second half (change in time). For outputs, the median of all replaces
-the average, because a refit may start where it does not settle. Spectra a_i and b_i of two fits are matched by
+Halves are random (chance), two pairs, or the first and the second half (change in time). The median of all replaces the average,
+because a refit may start where it does not settle. Spectra a_i and b_i of two fits, b_i scaled to a_i, are matched by
 
     angle_i = arccos(|a_i' b_i| / (|a_i| |b_i|)).                                                                         (2)
 
@@ -37,7 +37,7 @@ class Uncertainty(NamedTuple):
     correlation, contiguous : ndarray of shape (n_components,)
         Of each output between two halves of the samples, on all samples: random halves, and the first and the second.
     angle : ndarray of shape (n_components,)
-        Between the spectra of the fit and of fits to halves, in degrees (root mean square).
+        Between the spectra of the fit and of fits to halves, in degrees (median).
     sources : ndarray of shape (n_components,)
         Standard error of each output, in its standard deviations, 1 at most: of the fit, of the noise or model error that passes
         it, of other outputs that are subtracted from it, and, if the samples follow a curve, of what nonnegativity leaves open.
@@ -121,7 +121,8 @@ def uncertainty(X: Array, W: Array, A: Array, fit: Callable[[Array], tuple[Array
         Z = np.maximum(X @ V[columns].T, 0)
         scale = size / np.maximum(np.linalg.norm(Z, axis=0), 1e-150)  # that of the fit to all
         share = np.mean((Z * scale - Y) ** 2, axis=0) / variance
-        return share, (B[:, columns] / np.maximum(scale, 1e-300) - A) ** 2, angles**2
+        B = B[:, columns]
+        return share, (B * np.nan_to_num(np.sum(A * B, axis=0) / np.sum(B**2, axis=0)) - A) ** 2, angles**2
 
     rng = np.random.RandomState(0)
     orders = (rng.permutation(len(X)), rng.permutation(len(X)), np.arange(len(X)))
@@ -131,8 +132,8 @@ def uncertainty(X: Array, W: Array, A: Array, fit: Callable[[Array], tuple[Array
     return Uncertainty(
         correlation=1 - 2 * share,
         contiguous=1 - 2 * np.fmin(shares[-2:].mean(axis=0), 1.0),
-        angle=np.sqrt(np.mean(angles, axis=0)),
+        angle=np.sqrt(np.median(angles, axis=0)),
         sources=np.sqrt(np.fmin(share + known / variance, 1.0)),
-        mixing=np.sqrt(spectra.mean(axis=0)),
+        mixing=np.sqrt(np.median(spectra, axis=0)),
         share=share,
     )
