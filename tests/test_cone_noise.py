@@ -135,7 +135,7 @@ def test_the_hardness_balances_the_leakage():
     """Eq. (4): c_i <[-z_i]_+ y_j> / s_i = 1; the noise that tails show is pooled by the number of samples that show it."""
     size, force = np.array([1.0, 2.0, 4.0]), np.array([0.01, 0.02, 0.1])
     wall = Wall(np.full(3, 3.0), np.full(3, 0.04), np.zeros(3), np.full(3, 1e5))
-    leaks = Leakage(force, np.array([1.0, 2.0, 4.0]), np.full(3, 500.0), np.full(3, 100.0))
+    leaks = Leakage(force, np.array([1.0, 2.0, 4.0]), np.full(3, 500.0), np.full(3, 30.0))
     known, change = next_wall(wall, leaks, size, known=True)
     np.testing.assert_allclose(known.c * force, 0.2 * size)
     np.testing.assert_allclose(known.variance, 0.04)
@@ -143,7 +143,7 @@ def test_the_hardness_balances_the_leakage():
     one, _ = next_wall(wall, leaks, size, 10.0, known=True, one=True)
     np.testing.assert_allclose(one.c, 10 * np.exp(np.log(known.c).mean()))
     shown, _ = next_wall(wall, leaks, size, known=False, prior=0.01)
-    # 100 samples of each output below zero, and a prior that counts for 100
+    # 30 samples of each output below zero, and a prior that counts for 30
     np.testing.assert_allclose(shown.variance, np.sqrt(0.04 * leaks.discrepancy * 0.01))
     pooled, _ = next_wall(wall, leaks, size, known=False)
     np.testing.assert_allclose(pooled.variance, np.sqrt(0.04 * leaks.discrepancy * 0.08))

@@ -203,7 +203,6 @@ def test_without_noise_it_is_exact(kind, d, k, least):
     assert sinr(S, cone.transform(X)) > least
     assert cone.negativity_ < 1e-12
     np.testing.assert_array_equal(cone.noise_, 0)
-    assert np.isinf(cone.wall_).all()
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -474,7 +473,6 @@ def test_normalisations_differ_by_a_factor_per_output():
     np.testing.assert_allclose((X @ by["mean"].components_.T).mean(axis=0), 1, rtol=1e-9)
     ratio = by["sum"].components_ / by["mean"].components_
     np.testing.assert_allclose(ratio, ratio[:, :1] * np.ones(6), rtol=1e-6)
-    assert by["sum"].volume_ == pytest.approx(by["mean"].volume_)
 
 
 def test_the_same_seed_gives_the_same_bits_and_float32_agrees():

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment, linprog
 
 from ..offline.rotation import rotate
+from ..offline.whitening import row_sample
 from ..trust.halves import match
 from .noise import FIRST_C, NO_NOISE, Channels, Coordinates, leakages, next_wall
 from .objective import LEAST_MEAN, LEAST_NEAR, LOST, Data, Wall, feasible, minimise_on_all, objective, unweighted
@@ -32,7 +33,7 @@ _HARDER = 10.0
 _STILL = 0.1  # change of P, and of the logarithms of c and of the noise
 _TIE = 0.02  # of the objective, for each source
 _LEAST_TOUCHED = 0.05  # share of samples or channels that an end of the possible cones counts for, if none touch it
-_NEGATIVE = 3e-3  # share of the energy of a spectrum
+_NEGATIVE = 3e-3  # share of the energy of a spectrum; a third of it costs a measured reaction .004 of its worst r
 
 
 class Cone(NamedTuple):
@@ -206,7 +207,7 @@ def rough_cones(U: Array, B: Array, variance: float) -> list[Array]:
     """Two cones of the samples U (n, d) inside walls that differ in hardness; none if there is no cone. B as in `Data`."""
     data = unweighted(U)._replace(B=B)
     try:
-        V, cones = successive_projection(data.thinned(_FEW)), []
+        V, cones = successive_projection(unweighted(U[row_sample(*U.shape, most=_FEW)])), []
         data = data if feasible(V, data) else data._replace(B=B[:0])
         for c, m in _ROUGH_SPECTRA if len(data.B) else _ROUGH:
             V = minimise_on_all(V, data, Wall(*(np.full(len(V), x) for x in (c, variance, _WIDTH, m))), tol=_WIDTH)[0]

@@ -60,11 +60,10 @@ class MinimumVolumeCone(OnlineEstimator):
     """Nonnegative sources that may be correlated: concentrations, abundances, spectra, images.
 
     The model is x = A s + noise with nonnegative sources that are at times near zero, each in samples in which the others vary.
-    They need not be independent and may sum to one. Such data fill a cone, and some of them lie on each of its facets. The
-    estimator finds the smallest cone that holds the data, with a wall at each facet that is as soft as the noise
-    (`bionica.cone`). If the mixing matrix is nonnegative too, as it is for spectra, a second wall keeps it so, and sources
-    need not reach zero everywhere. If samples follow a smooth curve (a reaction, a chromatogram), many cones between both walls are
-    possible, and one in the middle is taken. The outputs max(W x, 0) are nonnegative and are ordered by their share of the data.
+    They need not be independent and may sum to one. Such data fill a cone; the estimator finds the smallest one, with a wall at
+    each facet that is as soft as the noise (`bionica.cone`). If the mixing matrix is nonnegative too, as it is for spectra, a
+    second wall keeps it so. If samples follow a smooth curve (a reaction, a chromatogram), many cones between both walls are
+    possible, and one in the middle is taken. The outputs max(W x, 0) are ordered by their share of the data.
 
     Parameters
     ----------
@@ -78,12 +77,12 @@ class MinimumVolumeCone(OnlineEstimator):
     nonnegative_mixing : bool or "auto", default="auto"
         Whether the mixing matrix has no negative entries. "auto": if X has none but for what noise explains.
     known_mixing : array-like of shape (n_features, n_known), default=None
-        Columns of the mixing matrix that are known: the spectrum of a solvent, a background, a standard. Their outputs are
-        amounts in the units of these spectra, whatever `normalize` says, unless it is "sum". (The
-        file that ``--mixing`` writes has a row for each: transpose it.) Their sources come first, and the remaining ones are found.
+        Columns of the mixing matrix that are known: the spectrum of a solvent, a background, a standard. Their sources come first,
+        in the units of these spectra unless `normalize` is "sum". (The file that ``--mixing`` writes has a row for each: transpose
+        it.)
     outliers : float, default=0.0
-        Share of the samples that may lie outside the cone, below 0.5. They are left out of the fit. Single samples far beyond the
-        tail of all others are always left out.
+        Share of the samples that may lie outside the cone, below 0.5, and are left out. Single samples far beyond the tail of all
+        others always are.
     normalize : {"variance", "mean", "sum"}, default="variance"
         Scale of the outputs: unit variance, unit mean, or one factor for each output, so that they sum to one as nearly as
         possible (least squares over all samples). In each sample they do so only if the sources do, as abundances.
@@ -117,10 +116,6 @@ class MinimumVolumeCone(OnlineEstimator):
         Standard deviation of the noise of each output; 0 if there is none. For Poisson counts that of a typical sample.
     negativity_ : float
         Share of the output energy that is negative before outputs are clipped at 0.
-    wall_ : ndarray of shape (n_components,)
-        Hardness of the wall of each facet, eq. (1) of `bionica.cone.objective`; infinite if there is no noise.
-    volume_ : float
-        Volume of the cone: det(<y y'>)^(-1/2) for outputs y of unit mean. It does not depend on the scale of X.
     n_iter_ : int
         Iterations of the last solution.
 
@@ -286,19 +281,12 @@ class MinimumVolumeCone(OnlineEstimator):
     components_ = property(lambda self: self._readout.components, doc="W, with sources max(W x, 0).")
     mixing_ = property(lambda self: self._readout.mixing, doc="A; W A is the identity.")
     noise_ = property(lambda self: self._readout.noise, doc="Standard deviation of the noise of each output.")
-    volume_ = property(lambda self: self._readout.volume, doc="Volume of the cone.")
     nonnegative_mixing_ = property(lambda self: self._started().fit.nonnegative, doc="Whether A was kept nonnegative.")
     ambiguity_ = property(lambda self: self._started().fit.ambiguity, doc="Largest angle between equally good cones.")
     negativity_ = property(
         lambda self: self._started().fit.negativity, doc="Share of the output energy that is negative."
     )
     n_iter_ = property(lambda self: self._started().fit.cone.n_iter, doc="Iterations of the last solution.")
-
-    @property
-    def wall_(self) -> Array:
-        """Hardness of the wall of each facet."""
-        wall = self._started().fit.cone.wall
-        return np.where(wall.variance > 0, wall.c, np.inf)
 
     count_ = counted
 

@@ -58,7 +58,7 @@ from .objective import Wall
 Array = npt.NDArray[Any]
 
 _MISFIT = 2.0  # over its expectation; 1.0 to 1.2 if the noise of channels is independent, 9 to 46 for interfering notes
-LEAST_SHARE = 1e-3  # floor of what is divided by, over what is typical: noise variances, counts, forces
+LEAST_SHARE = 1e-3  # of what is typical: floor of noise variances, counts and forces
 
 
 # --- channels
@@ -235,8 +235,7 @@ _SQRT_2PI = float(np.sqrt(2 * np.pi))
 _LEAST_ATOM = 0.3  # in units of p
 _LEAST_SUPPORT = 0.3  # mean of the other outputs at an atom: wide cones around very sparse sources have 0.005 to 0.05
 NO_NOISE = 1e-6  # of the mean of an output
-_POOLED = 100  # samples below zero that a prior of the noise counts for
-_FEW = 30  # samples in the windows: with fewer nothing can be fitted
+_FEW = 30  # samples in the windows: with fewer nothing can be fitted; and below zero, which a prior of the noise counts for
 FIRST_C = 3.0
 
 
@@ -315,13 +314,13 @@ def next_wall(
     if not known:
         own = np.log(v * leaks.discrepancy)
         pooled = np.log(prior) if prior else np.median(own)
-        own = (leaks.n_below * own + _POOLED * pooled) / (leaks.n_below + _POOLED)
+        own = (leaks.n_below * own + _FEW * pooled) / (leaks.n_below + _FEW)
         v = np.exp(own) * (np.median(leaks.n_near) >= _FEW)
         if np.median(np.sqrt(v) * size) < NO_NOISE:
             c = np.where(np.isnan(wall.c), FIRST_C, wall.c)
             return wall._replace(c=c, variance=np.zeros_like(v), e=np.sqrt(wall.variance) * size), 0.0
     s = np.sqrt(v) * size
-    c = hardness * np.where(leaks.n_near >= _FEW, s / np.maximum(leaks.force, LEAST_SHARE * s), 10.0)
+    c = hardness * np.where(leaks.n_near >= _FEW, s / np.maximum(leaks.force, LEAST_SHARE * s), FIRST_C)
     c = np.full_like(c, np.exp(np.log(c).mean())) if one else c
     change = max(np.abs(np.log(c / wall.c)).max(), np.abs(np.log(v / wall.variance)).max())
     return wall._replace(c=c, variance=v, e=np.zeros(len(v))), float(change)

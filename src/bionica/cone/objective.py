@@ -33,7 +33,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ..offline import lbfgs
-from ..offline.whitening import row_sample
 
 Array = npt.NDArray[Any]
 
@@ -145,14 +144,6 @@ class Data(NamedTuple):
     mean: Array
     B: Array
     known: Array
-
-    def thinned(self, most: int) -> "Data":
-        """A sample of at most `most` rows; self if there are fewer than twice as many."""
-        if len(self.U) < 2 * most:
-            return self
-        rows = row_sample(*self.U.shape, most=most)
-        U, weights = self.U[rows], self.weights[rows] / self.weights[rows].sum()
-        return self._replace(U=U, weights=weights, mean=weights @ U)
 
     def outputs(self, V: Array) -> tuple[Array, Array]:
         """V scaled so that V u_bar = 1, and the outputs V u as columns."""

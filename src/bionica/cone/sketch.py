@@ -5,7 +5,7 @@ What is kept is a sum or a union over blocks of samples, so that blocks can be r
 - Moments <z>, <z z'> of the channels add.
 - A sample has a number, and a mark: a hash of its number that is uniform on (0, 1). The random sample are those with the smallest
   marks. The sample of a union is the sample of the union of both samples.
-- Of samples with noise, those near a facet decide where it is: a larger share of them is kept (`near_facets`).
+- Of samples with noise, those near a facet decide where it is: a larger share of them is kept (`rows_near_facets`).
 - Without noise those outside of a cone decide (`outside`), or those that are farthest out along many directions (`extremes`): those
   of a union are among those of its parts.
 
@@ -34,9 +34,8 @@ from .objective import Data, Wall
 Array = npt.NDArray[Any]
 
 BLOCK = 1000
-_STORED, _FEWEST = 20_000, 2000  # samples in the random sample: most, and least of many channels
+_STORED = 20_000  # samples in the random sample
 _BYTES = 2**25  # of the random sample, and twice those of samples near facets
-_MEMORY = 2.0  # horizons
 _DIRECTIONS, _TILTS = 1000, (0.01, 10.0)
 _ROUNDING = 1e-8  # of |y|_1: a sample that is not farther outside is on the facet
 
@@ -85,7 +84,7 @@ class State(NamedTuple):
 
 def capacity(q: int) -> int:
     """How many samples of q channels are kept."""
-    return min(_STORED, max(_FEWEST, _BYTES // (8 * q)))
+    return min(_STORED, max(2 * BLOCK, _BYTES // (8 * q)))
 
 
 def marks(number: Array) -> Array:
@@ -156,7 +155,7 @@ class Totals(NamedTuple):
     distances: Array
 
 
-def totals(X: Array, channels: Channels, gate: Gate = Gate(), ruler: Limit | None = None) -> Totals:  # noqa: B008
+def totals(X: Array, channels: Channels, gate: Gate, ruler: Limit | None = None) -> Totals:
     """Totals of a block X (n, k); `ruler` measures the distances of outliers."""
     Z = channels.rows(X)
     distances = np.zeros(1) if ruler is None else histogram(X / X.dtype.type(channels.scale), ruler)
@@ -186,7 +185,7 @@ def back_projection(X: Array, channels: Channels) -> Array:
 # --- samples that decide where facets are
 
 
-def near_facets(
+def rows_near_facets(
     block: Array, first: int, channels: Channels, gate: Gate, fit: Fit, rates: tuple[float, float]
 ) -> Samples:
     """Coordinates u of samples near a facet of `fit` with marks below the first rate, and of others with marks below the second."""
@@ -274,7 +273,7 @@ def begin(X: NumberedRows, sample: Samples, rate: float, d: int, noise: Any, set
         distance = np.linalg.norm(Z / np.maximum(typical, max(LEAST_SHARE * typical.max(), 1e-300)), axis=1)
         for _ in range(3):
             used = distance <= largest_distance(distance, settings.outliers)
-            fit = _first_fit(Z[used], totals(rows[used], channels), channels, d, settings, seed)[0]
+            fit = _first_fit(Z[used], totals(rows[used], channels, gate), channels, d, settings, seed)[0]
             distance = distance_outside(Z, fit)
         gate = Gate(None, fit, largest_distance(distance, settings.outliers))
     ruler = metric(rows / rows.dtype.type(channels.scale), None) if rate < 1 else None
@@ -288,7 +287,7 @@ def begin(X: NumberedRows, sample: Samples, rate: float, d: int, noise: Any, set
     if rate < 1 and fit.has_mean and not curve and fit.cone.noise.any():
         share = np.mean((fit.components @ samples.z.T < EDGES[-1] * fit.cone.noise[:, None]).any(axis=0))
         rates = float(np.clip(_BYTES / 2 / (8 * d * n * max(share, LEAST_SHARE)), rate, 1)), rate
-        near = X.fold_numbered(near_facets, Samples.union, channels, gate, fit, rates)
+        near = X.fold_numbered(rows_near_facets, Samples.union, channels, gate, fit, rates)
         weights = 1 / np.where(near.extreme, *rates)
         fit = refit(data._replace(U=near.z, weights=weights / weights.sum()), start=fit)
     elif rate < 1 and fit.has_mean and not curve:
@@ -431,7 +430,7 @@ def _stored(state: State, new: Samples, settings: Settings) -> State:
     if not state.fit.cone.noise.any():
         extreme[candidates[extremes(state.fit.components @ z[candidates].T)]] = True
     kept, rate = smallest(marks(number), capacity(state.fit.components.shape[1]), state.rate)
-    kept = (kept | extreme) & (number >= state.end - _MEMORY * settings.horizon)
+    kept = (kept | extreme) & (number >= state.end - 2 * settings.horizon)
     return state._replace(samples=Samples(z, number, extreme).take(kept), rate=rate)
 
 
@@ -439,13 +438,12 @@ def _stored(state: State, new: Samples, settings: Settings) -> State:
 
 
 class Readout(NamedTuple):
-    """W (d, k) and A (k, d), gains (d,) of outputs of mean 1, standard deviations of the noise (d,), and the volume."""
+    """W (d, k) and A (k, d), gains (d,) of outputs of mean 1, standard deviations of the noise (d,)."""
 
     components: Array
     mixing: Array
     gains: Array
     noise: Array
-    volume: float
 
 
 def readout(state: State, normalize: str, known: Array) -> Readout:
@@ -453,8 +451,7 @@ def readout(state: State, normalize: str, known: Array) -> Readout:
 
     "variance": g_i = var(y_i)^{-1/2}; "mean": g_i = 1 / <y_i>; "sum": g minimises <(g' s - 1)^2> over the sources s = y - noise,
     so that sum_i g_i s_i = 1 if they are closed. Otherwise the spectra of the first outputs are those in `known` (k, p), with their
-    scale. The volume is det(<y y'>)^{-1/2}: that of the simplex whose corners are the edges
-    of the cone, in coordinates in which the data have unit second moment.
+    scale.
     """
     fit, channels, cone = state.fit, state.channels, state.fit.cone
     W = fit.components
@@ -474,5 +471,4 @@ def readout(state: State, normalize: str, known: Array) -> Readout:
     if normalize != "sum":
         units = np.sum(A[:, :p] * known, axis=0) / np.sum(known**2, axis=0)
         g[:p] = np.where(units > 0, units, g[:p])
-    volume = float(np.exp(-0.5 * np.linalg.slogdet(W @ state.weighted.second @ W.T)[1]))
-    return Readout(channels.lifted(W.T * g).T / channels.scale, A / g, g, g * cone.noise, volume)
+    return Readout(channels.lifted(W.T * g).T / channels.scale, A / g, g, g * cone.noise)
