@@ -81,6 +81,13 @@ def worst_correlation(S, Y):
     return np.corrcoef(S.T, Y.T)[:d, d:].max(axis=1).min()
 
 
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    if pyplot := sys.modules.get("matplotlib.pyplot"):
+        pyplot.close("all")
+
+
 @pytest.fixture
 def rng():
     return np.random.default_rng(0)

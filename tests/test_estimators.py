@@ -46,7 +46,7 @@ def same_bits(a, b):
 @parametrize_with_checks(
     [
         *(Network() for Network in NETWORKS),
-        *(BatchNICA(n) for n in (None, 1, "auto")),
+        *(BatchNICA(n) for n in (None, 1)),
         *(NoncenteredWhitener(n) for n in (None, 1)),
         *(OfflineNICA(network=network, max_iter=50) for network in ("interneuron", "two_compartment")),
         *(MinimumVolumeCone(None), MinimumVolumeCone(1), MinimumVolumeCone("auto", horizon=1000)),

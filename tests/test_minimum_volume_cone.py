@@ -293,16 +293,16 @@ def test_outliers_cost_little_if_they_are_declared():
     assert sinr(S, fitted(dirty, 4, outliers=0.02).transform(X)) > clean - 1
 
 
-@pytest.mark.parametrize("n", [150, 3000])
+@pytest.mark.parametrize("n", [150, 2200])
 def test_very_many_mixtures(n):
-    """k = 2000: wider than long, and longer than wide."""
+    """k = 1100: wider than long, and longer than wide."""
     S = draw("copula0.3", n, 3)
-    A = np.random.default_rng(0).random((3, 2000))
-    X = S @ A + 0.1 * np.random.default_rng(1).standard_normal((n, 2000))
+    A = np.random.default_rng(0).random((3, 1100))
+    X = S @ A + 0.1 * np.random.default_rng(1).standard_normal((n, 1100))
     cone = fitted(X, 3)
     assert worst_correlation(S, cone.transform(X)) > 0.98
     np.testing.assert_allclose(cone.components_ @ cone.mixing_, np.eye(3), atol=1e-9)
-    if n == 3000:
+    if n > 2000:
         stream = MinimumVolumeCone(3, random_state=0).partial_fit(X[:2000]).partial_fit(X[2000:])
         assert worst_correlation(S, stream.transform(X)) > 0.98
 

@@ -89,7 +89,7 @@ def test_the_count_does_not_depend_on_units_or_order():
     assert count_sources(1e-150 * X).n_sources == count_sources(1e100 * X[:, ::-1]).n_sources == 3
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_clipped_heavy_tails_in_four_mixtures_are_counted(seed):
     rng = np.random.default_rng(seed)
     X = rng.pareto(2.2, (500, 3)) @ rng.standard_normal((3, 4))
@@ -110,14 +110,14 @@ def test_a_reaction_in_three_steps_has_three_sources(k1, k2, noise):
     assert count_sources(reaction(k1, k2, noise, seed=5)[2]).n_sources == 3
 
 
-@pytest.mark.parametrize("nonnegative", [pytest.param(True, marks=pytest.mark.slow), False])
+@pytest.mark.parametrize("nonnegative", [True, False])
 def test_directions_that_are_no_sources_are_not_counted(nonnegative):
     """Spectra that vary a little from sample to sample leave weak directions far above the noise, which no halves agree on."""
     rng = np.random.default_rng(3)
-    S = rng.dirichlet(np.full(3, 0.5), 1500)
-    A = rng.random((3, 30)) if nonnegative else rng.standard_normal((3, 30))
-    weak = 0.01 * rng.standard_normal((1500, 12)) @ rng.standard_normal((12, 30))
-    X = S @ A + weak + 1e-4 * rng.standard_normal((1500, 30))
+    S = rng.dirichlet(np.full(3, 0.5), 600)
+    A = rng.random((3, 16)) if nonnegative else rng.standard_normal((3, 16))
+    weak = 0.01 * rng.standard_normal((600, 6)) @ rng.standard_normal((6, 16))
+    X = S @ A + weak + 1e-4 * rng.standard_normal((600, 16))
     counted = count_sources(X)
     assert 3 in (counted.n_sources, *counted.candidates)
     assert counted.n_sources < 6

@@ -31,11 +31,10 @@ def start(Network, params, X):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # few samples
-@pytest.mark.parametrize(("dtype", "k"), [(np.float64, 1200), (np.float32, 5)])
 @pytest.mark.parametrize(("cls", "params"), [*EVERY, *FRONTS], ids=lambda value: getattr(value, "__name__", None))
-def test_any_chunking_gives_the_same_bits(cls, params, dtype, k):
+def test_any_chunking_gives_the_same_bits(cls, params):
     """Also where a chunk holds the end of the first block of a whitening, 200 samples."""
-    X = problem(230, k)[1].astype(dtype)
+    X = problem(230, 1200)[1]
     whole, one = start(cls, params, X), start(cls, params, X)
     Y = whole.partial_fit_transform(X)
     for x in X:
@@ -47,7 +46,6 @@ def test_any_chunking_gives_the_same_bits(cls, params, dtype, k):
             np.vstack([cut.partial_fit_transform(X[i : i + step]) for i in range(0, len(X), step)]), Y
         )
         ends.append(cut)
-    assert Y.dtype == whole.components_.dtype == dtype
     for end in ends:
         for field, array in to_arrays(whole._learner.state).items():
             np.testing.assert_array_equal(to_arrays(end._learner.state)[field], array, err_msg=field)
