@@ -16,7 +16,6 @@ from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy, deepcopy
-from functools import partial
 from itertools import count
 from numbers import Integral, Real
 from operator import attrgetter, is_
@@ -55,7 +54,7 @@ from .model_file import contents, write_model
 from .offline.missing import has_missing
 from .offline.missing import outputs as incomplete_outputs
 from .offline.whitening import fold, rank_of, row_blocks, row_sample
-from .samples import Array, DaskRows, Sample, collected, finite_map, some_rows, warn
+from .samples import Array, DaskRows, Sample, collected, finite_map, finite_rows, some_rows, warn
 from .trust.count import Count
 from .trust.diagnosis import TOLD, Diagnosis, diagnose
 from .trust.findings import Finding, evidence, exceeds, finding, ranked_findings, undecided
@@ -206,14 +205,22 @@ class Estimator(
         return rows.mapped(copy(self)._transformed, d).array
 
     def _transformed(self, X: Array) -> Array:
-        if not (self._takes_missing and len(X) and has_missing(X)):
-            return self._outputs(X).astype(X.dtype, copy=False)
-        gaps = np.isnan(X).any(axis=1)
-        Y = np.empty((len(X), self._n_features_out), X.dtype)
-        Y[~gaps] = self._outputs(X[~gaps])
-        W, A = (np.asarray(M, np.float64) for M in (self.components_, self.mixing_))
-        Y[gaps] = np.maximum(incomplete_outputs(X[gaps].astype(np.float64), W, A), 0)
-        return Y
+        """Return the outputs for the rows of X, in its precision; DivergenceError names the first row that overflows."""
+        if self._takes_missing and len(X) and has_missing(X):
+            gaps = np.isnan(X).any(axis=1)
+            Y = np.empty((len(X), self._n_features_out), X.dtype)
+            Y[~gaps] = self._transformed(X[~gaps])
+            W, A = (np.asarray(M, np.float64) for M in (self.components_, self.mixing_))
+            Y[gaps] = np.maximum(incomplete_outputs(X[gaps].astype(np.float64), W, A), 0)
+            return Y
+        try:
+            Y = self._outputs(X)
+            if Y.dtype == X.dtype:
+                return Y
+            with np.errstate(over="ignore"):
+                return finite_rows(Y.astype(X.dtype), X)
+        except Diverged as error:
+            raise self._divergence(error, learning=False) from None
 
     def inverse_transform(self, Y: ArrayLike) -> Any:
         """Return the mixtures that the outputs Y make; `NoncenteredWhitener` adds the mean along the directions that it omits.
@@ -228,12 +235,29 @@ class Estimator(
         ndarray of shape (n_samples, n_features), or Dask array if Y is one
         """
         self._check_is_fitted()
-        A = self.mixing_
-        data = samples.outputs(self, Y, A.shape[1])
-        function = partial(finite_map, matrix=A, name=type(self).__name__, offset=self._offset)
+        data = samples.outputs(self, Y, self.mixing_.shape[1])
         if isinstance(data, DaskRows):
-            return data.mapped(function, len(A)).array
-        return samples.like(Y, function(data), "mixture")
+            return data.mapped(copy(self)._mixtures, self.n_features_in_).array
+        return samples.like(Y, self._mixtures(data), "mixture")
+
+    def _mixtures(self, Y: Array) -> Array:
+        try:
+            return finite_map(Y, self.mixing_, self._offset)
+        except Diverged as error:
+            raise self._divergence(error, learning=False) from None
+
+    def _divergence(self, error: Diverged, learning: bool) -> DivergenceError:
+        """What to do about an overflow."""
+        config, remedies = self._config, []
+        if config.get("dynamics") == "gradient":
+            remedies.append(f"lower gamma (now {config['gamma']}) or use dynamics='exact'")
+        if learning and "eta0" in config:
+            remedies.append(f"lower eta0 (now {config['eta0']})" if isinstance(config["eta0"], Real) else "lower eta0")
+        if learning and config.get("guards", True) is not True:
+            remedies.append(f"turn on the guards, guards=True (now {config['guards']!r})")
+        if not learning and error.x.dtype == np.float32:
+            remedies.append("use float64")
+        return DivergenceError.overflow(type(self).__name__, error.sample, error.x, *remedies)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write what was learned to `path` as plain arrays and JSON; `bionica.load` reads it, and a network learns on from there.
@@ -338,7 +362,7 @@ class Separator:
         return {"sources": [*self.get_feature_names_out()], "mixtures": [*map(str, mixtures)]}
 
     def _outputs(self, X: Array) -> Array:
-        Y = finite_map(X, self.components_, type(self).__name__)
+        Y = finite_map(X, self.components_)
         return np.maximum(Y, 0, out=Y)
 
     def score(self, X: ArrayLike, y: None = None) -> float:
@@ -656,10 +680,7 @@ class OnlineEstimator(Separator, Estimator):
             self._learner.count = count
 
     def _outputs(self, X: Array) -> Array:
-        try:
-            return np.asarray(self._learner.outputs(X))
-        except Diverged as error:
-            raise self._divergence(error, learning=False) from None
+        return np.asarray(self._learner.outputs(X))
 
     def _started(self) -> Any:
         """Return the state; NotFittedError if the model has not started."""
@@ -771,14 +792,3 @@ class OnlineEstimator(Separator, Estimator):
             names = sorted(map(str, unknown))
             raise ValueError(f"guards={self.guards!r} names {names}; {type(self).__name__} has {self._guards}")
         return Guards(*(name in chosen for name in Guards._fields))
-
-    def _divergence(self, error: Diverged, learning: bool) -> DivergenceError:
-        """What to do about an overflow."""
-        config, remedies = self._config, []
-        if config.get("dynamics") == "gradient":
-            remedies.append(f"lower gamma (now {config['gamma']}) or use dynamics='exact'")
-        if learning and "eta0" in config:
-            remedies.append(f"lower eta0 (now {config['eta0']})" if isinstance(config["eta0"], Real) else "lower eta0")
-        if learning and config.get("guards", True) is not True:
-            remedies.append(f"turn on the guards, guards=True (now {config['guards']!r})")
-        return DivergenceError.overflow(type(self).__name__, error.sample, error.x, *remedies)

@@ -27,7 +27,8 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array, validate_data
 
-from .errors import ClusterError, DivergenceError
+from .errors import ClusterError
+from .kernels.loop import Diverged
 from .offline.missing import completed, has_missing, predicted_rank
 from .offline.whitening import ArrayRows, NumberedRows, linear_map, mixtures_come_first, row_sample
 
@@ -65,17 +66,22 @@ def given_weights(network: Any, default: dict[str, Array], positive_definite: st
     return given
 
 
-def finite_map(X: Array, matrix: Array, name: str, offset: Array | None = None) -> Array:
-    """Return matrix x + offset for the rows x of X, in their precision; DivergenceError names the first row that overflows."""
+def finite_map(X: Array, matrix: Array, offset: Array | None = None) -> Array:
+    """Return matrix x + offset for the rows x of X, in their precision; `Diverged` names the first row that overflows."""
     with np.errstate(all="ignore"):
         Y = linear_map(X, matrix)
         if offset is not None:
             Y += offset.astype(Y.dtype)
+    return finite_rows(Y, X)
+
+
+def finite_rows(Y: Array, X: Array) -> Array:
+    """Return Y, which comes from X row by row; `Diverged` names its first row that is not finite."""
     finite = np.isfinite(Y).all(axis=1)
-    if finite.all():
-        return Y
-    row = int(np.argmin(finite))
-    raise DivergenceError.overflow(name, row, X[row], *(["use float64"] if Y.dtype == np.float32 else []))
+    if not finite.all():
+        row = int(np.argmin(finite))
+        raise Diverged(row, X[row])
+    return Y
 
 
 def warn(text: str, category: type[Warning] = ConvergenceWarning) -> None:

@@ -431,7 +431,7 @@ class _ConeLearner:
 
     def outputs(self, X: Array) -> Array:
         """max(W x, 0)."""
-        Y = finite_map(X, self.readout.components, self.config.name)
+        Y = finite_map(X, self.readout.components)
         return np.maximum(Y, 0, out=Y)
 
     def _adopt(self, state: State) -> None:

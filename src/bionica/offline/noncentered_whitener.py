@@ -147,7 +147,7 @@ class NoncenteredWhitener(Estimator):
         return self
 
     def _outputs(self, X: Array) -> Array:
-        return finite_map(X, self.components_, type(self).__name__)
+        return finite_map(X, self.components_)
 
     @property
     def _offset(self) -> Array:

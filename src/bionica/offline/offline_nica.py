@@ -11,7 +11,6 @@ from sklearn.utils import check_random_state
 from .. import samples
 from .._compat.blas import one_blas_thread
 from .._compat.sklearn import NONNEGATIVE, POSITIVE, options
-from ..errors import DivergenceError
 from ..estimator import PARAMETERS, Estimator, Separator
 from ..kernels.loop import Diverged
 from ..kernels.rule import orthonormal_rows, pseudoinverse, shapes, solve_lateral
@@ -115,19 +114,16 @@ class OfflineNICA(Separator, Estimator):
             raise ValueError(f"The {len(data)} sample(s) of X do not vary: pass at least two samples that differ")
         m = moments(data)
         if not np.isfinite(m.scatter).all():
-            raise self._divergence(0, data)
+            raise Diverged(0, data)
         if self.robust:
             inliers, m = without_outliers(data, m, self.n_components)
             data = inliers[:]
         eigenvalues, vectors = np.linalg.eigh(m.covariance)
         # Weights outside the leading directions would never be unlearned if X does not span them.
         W = orthonormal_rows(check_random_state(self.random_state), d, d) @ vectors[:, ::-1][:, :d].T
-        try:
-            solution = self._run(data, W, float(eigenvalues[-1]))
-        except Diverged as error:
-            raise self._divergence(error.sample, data) from None
+        solution = self._run(data, W, float(eigenvalues[-1]))
         if not np.isfinite(solution.gradient):
-            raise self._divergence(0, data)
+            raise Diverged(0, data)
         self._W, self._M = W, M = solution.weights.values()
         self.components_ = solve_lateral(M if "W_zz" in solution.weights else M.T @ M, W)
         self.mixing_ = pseudoinverse(self.components_)
@@ -161,16 +157,4 @@ class OfflineNICA(Separator, Estimator):
         return dict(zip(names, (self._W, self._M), strict=True))
 
     def _outputs(self, X: Array) -> Array:
-        data = np.array(X, dtype=np.float64, order="C")
-        try:
-            Y = outputs(self.weights_, data)
-            with np.errstate(over="ignore"):
-                Y = Y.astype(X.dtype, copy=False)
-            if not (finite := np.isfinite(Y).all(axis=1)).all():
-                raise Diverged(int(np.argmin(finite)), X[np.argmin(finite)])
-        except Diverged as error:
-            raise self._divergence(error.sample, data) from None
-        return Y
-
-    def _divergence(self, sample: int, X: Array) -> DivergenceError:
-        return DivergenceError.overflow(type(self).__name__, sample, X)
+        return outputs(self.weights_, np.array(X, dtype=np.float64, order="C"))
