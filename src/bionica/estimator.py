@@ -368,14 +368,14 @@ class Separator:
     def score(self, X: ArrayLike, y: None = None) -> float:
         """Return the share of the energy of X that is predicted from other mixtures; higher is better, 1 is the best.
 
-        Bi-cross-validation (Owen and Perry 2009): the mixtures are cut into ten groups, and each group is predicted from all
-        others by the outputs that fit these best, clipped at 0. On samples that were not fitted it is largest near the number of
-        sources, so that `GridSearchCV` and `cross_val_score` find it. It needs more mixtures than outputs.
+        Bi-cross-validation (Owen and Perry 2009): each of ten groups of mixtures is predicted from all others by the outputs that
+        fit these best, clipped at 0. On samples that were not fitted it is largest near the number of sources, so that
+        `GridSearchCV` finds it. It needs more mixtures than outputs.
 
         Parameters
         ----------
         X : array-like or Dask array of shape (n_samples, n_features)
-            Mixtures, best others than those of the fit. A Dask array is read block by block.
+            Mixtures, best others than those of the fit.
         y : None
             Ignored.
 
@@ -453,11 +453,12 @@ class Separator:
         """Warn once of the evidence against a fit to n samples, of which `rows` are some; the method itself knows of `more`."""
         rows = rows[row_sample(*rows.shape, most=_CHECKED)]
         found = evidence(rows, self.components_, self.mixing_, n, **self._facts())
-        self._warn((*more, *ranked_findings(found, self._tried()))[:TOLD])
+        self._warn((*more, *ranked_findings(found, self._tried())))
 
     def _warn(self, found: Sequence[Finding]) -> None:
+        """Warn of findings, the gravest first."""
         if found:
-            warn(f"{type(self).__name__}: {' '.join(one.text(**self._names) for one in found)}")
+            warn(f"{type(self).__name__}: {' '.join(one.text(**self._names) for one in found[:TOLD])}")
 
 
 def _cross_validated(X: Array, A: Array) -> Array:
@@ -662,7 +663,8 @@ class OnlineEstimator(Separator, Estimator):
         problems = self._problems()
         blocks = data if isinstance(data, DaskRows) else [data]
         Y = [self._learner.learn(block, keep) for block in blocks]
-        self._warn([one for one in self._problems() if one not in problems])
+        if new := [one for one in self._problems() if one not in problems]:
+            self._warn(new)
         return Y
 
     def _check_config(self) -> bool:

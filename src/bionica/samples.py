@@ -30,7 +30,7 @@ from sklearn.utils.validation import check_array, validate_data
 from .errors import ClusterError
 from .kernels.loop import Diverged
 from .offline.missing import completed, has_missing, predicted_rank
-from .offline.whitening import ArrayRows, NumberedRows, linear_map, mixtures_come_first, row_sample
+from .offline.whitening import ArrayRows, ChunkedRows, linear_map, mixtures_come_first, row_sample
 
 Array = NDArray[Any]
 Sample = ArrayLike | Mapping[str, float]
@@ -305,7 +305,7 @@ def _finite(block: Array, name: str, block_info: Any = None) -> Array:
     return block
 
 
-class DaskRows(NumberedRows):
+class DaskRows(ChunkedRows):
     """The rows of a Dask array; `name` is the estimator that errors name.
 
     Iterating gives the blocks one after the other and holds one in memory; slices and index arrays give rows, all as NumPy

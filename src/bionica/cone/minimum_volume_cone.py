@@ -17,7 +17,7 @@ from ..kernels.learner import Buffered
 from ..kernels.loop import Diverged
 from ..kernels.rule import finite, shapes
 from ..model_file import Record
-from ..offline.whitening import ArrayRows, NumberedRows, rank_of
+from ..offline.whitening import ArrayRows, ChunkedRows, rank_of
 from ..samples import DaskRows, cell, collected, finite_map, given_matrix
 from ..trust.count import Count
 from ..trust.outliers import are_inliers
@@ -374,7 +374,7 @@ class _ConeLearner:
         config: _Config,
         dtype: np.dtype[Any],
         X: Array,
-        given: tuple[NumberedRows, Samples, float] | None = None,
+        given: tuple[ChunkedRows, Samples, float] | None = None,
     ) -> "_ConeLearner":
         """The learner that has learned from a first block X; or from all rows, of which X are a sample with this rate."""
         known, d, count = config.settings.known.shape[1], config.n_components, None

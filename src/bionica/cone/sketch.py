@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment, nnls
 
-from ..offline.whitening import Moments, NumberedRows, merge_moments, moments
+from ..offline.whitening import ChunkedRows, Moments, merge_moments, moments
 from ..trust.halves import follows_curve, is_nonnegative, noise_explains
 from ..trust.outliers import Limit, are_inliers, histogram, is_inlier, limit_of, metric
 from .fit import MAX_ROUNDS, Fit, Settings, data_of, distance_outside, fit_data, largest_distance
@@ -106,7 +106,7 @@ def smallest(mark: Array, most: int, rate: float = 1.0) -> tuple[Array, float]:
     return below, rate
 
 
-def sample_rows(X: NumberedRows, most: int) -> tuple[Samples, float]:
+def sample_rows(X: ChunkedRows, most: int) -> tuple[Samples, float]:
     """The rows of X with the `most` smallest marks, in their order, and their rate; all if there are fewer than twice as many."""
     n = X.shape[0]
     if n < 2 * most:
@@ -252,7 +252,7 @@ def extremes(Y: Array) -> Array:
 # --- all rows, or the first block of a stream
 
 
-def begin(X: NumberedRows, sample: Samples, rate: float, d: int, noise: Any, settings: Settings, seed: int) -> State:
+def begin(X: ChunkedRows, sample: Samples, rate: float, d: int, noise: Any, settings: Settings, seed: int) -> State:
     """Solve the cone of all rows of X, and store what a stream that continues from there needs.
 
     `sample` are rows of X with marks below `rate`, of which 1 means all. If there are more, then all determine coordinates and

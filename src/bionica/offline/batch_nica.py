@@ -87,15 +87,13 @@ class BatchNICA(Separator, Estimator):
     Notes
     -----
     Outliers are at most 0.5 % of the samples, of 200 or more, and are left out only if some sample is three times farther out than
-    the quantiles of all distances predict (`bionica.trust.outliers`). Those within the tail of heavy-tailed sources (samples
-    times 3 to 10) are not recognised.
+    the quantiles of all distances predict (`bionica.trust.outliers`).
 
     Missing values (NaN, or masked) of X in memory are estimated by `fit` (`bionica.offline.missing`); `transform` uses the mixtures
     that are there.
 
-    Besides X, memory holds one array of n_samples x n_components, and at most a third of its rows again. A Dask array is never
-    gathered: every descent on all rows reads its blocks once per iteration, and only a sample of at most 16 MB is brought into
-    memory. Call `X.persist()` first if the cluster can hold X and its blocks are costly to make.
+    Besides X, memory holds one array of n_samples x n_components, and at most a third of its rows again. A Dask array is read once
+    per iteration on all rows, and only a sample of at most 16 MB is gathered: call `X.persist()` first if its blocks are costly.
 
     Examples
     --------
@@ -178,12 +176,13 @@ class BatchNICA(Separator, Estimator):
         self.n_restarts_ = rotation.n_starts - 1
         self.n_samples_seen_ = rows.shape[0]
         self.n_outliers_ = rows.shape[0] - inliers.shape[0]
-        reasons = {
-            f"two rotations that disagree by {rotation.ambiguity:.2g} are equally nonnegative": rotation.ambiguity
-            > 0.02,
-            f"the best of {rotation.n_starts} starts was met only once: raise n_init={self.n_init}": not rotation.confirmed,
-            f"no convergence in max_iter={self.max_iter} iterations: raise max_iter or tol": not rotation.converged,
-        }
-        problems = [finding("converged", reason=reason) for reason, holds in reasons.items() if holds]
+        reasons = []
+        if rotation.ambiguity > 0.02:
+            reasons.append(f"two rotations that disagree by {rotation.ambiguity:.2g} are equally nonnegative")
+        if not rotation.confirmed:
+            reasons.append(f"the best of {rotation.n_starts} starts was met only once: raise n_init={self.n_init}")
+        if not rotation.converged:
+            reasons.append(f"no convergence in max_iter={self.max_iter} iterations: raise max_iter or tol")
+        problems = [finding("converged", reason=reason) for reason in reasons]
         problems += undecided(self.count_) if self.n_components == "auto" else []
         self._warn_about_fit(sample, rows.shape[0], *problems)

@@ -16,9 +16,8 @@ Algorithm 2, on L_2 (12), with Z at the fixed point of Z <- [Z + gamma (W_xz X -
 The samples settle exactly, by the compiled solver of the online networks (`kernels.settling`): it finds the fixed point of (6).
 Besides X, at most two arrays of the size of the outputs are kept.
 
-The objective need not fall: a step descends in W_xy (W_xz) and ascends in W_yn (W_zz), and the solution is a saddle. Measured on
-the paper's d = 3 problem: L_2 falls from the fifth iteration on; L_1 falls below its final value by at most 1e-4 of it, then
-rises back while W_yn catches up. The gradient goes to zero, and the stopping rule tests the gradient.
+The objective need not fall: a step descends in W_xy (W_xz) and ascends in W_yn (W_zz), and the solution is a saddle. The gradient
+goes to zero, and the stopping rule tests the gradient.
 """
 
 from collections.abc import Callable

@@ -4,8 +4,7 @@ The caller gives the value and its gradient, a retraction (how a point moves alo
 orthogonal group), and, if it knows one, an approximate inverse Hessian. Steps and changes of the gradient are used without
 transport, as in Picard-O (Ablin, Cardoso and Gramfort 2018).
 
-SciPy's L-BFGS-B has no manifolds. For the cone, on 10 made-up problems and 5 real sets, it takes 1.5 times as many iterations and
-1.6 times as long with the inverse Hessian as a change of variables, and 5 and 3 times without, where one of the real sets fails.
+SciPy's L-BFGS-B has no manifolds; for the cone it takes 1.6 times as long with the inverse Hessian as a change of variables.
 """
 
 from collections import deque

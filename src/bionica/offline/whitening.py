@@ -40,22 +40,14 @@ class ChunkedRows(ABC):
     dtype: np.dtype[Any]
 
     @abstractmethod
-    def fold(self, of_block: Callable[..., T], join: Callable[[T, T], T], *arguments: Any) -> T:
-        """Return ``of_block(block, *arguments)`` for every block, joined two by two."""
-
-    @abstractmethod
     def __getitem__(self, rows: slice | Array) -> Array: ...
-
-
-class NumberedRows(ChunkedRows):
-    """Rows that have numbers, 0 to n - 1: what depends on them does not depend on the blocks."""
 
     @abstractmethod
     def fold_numbered(self, of_block: Callable[..., T], join: Callable[[T, T], T], *arguments: Any) -> T:
         """Return ``of_block(block, number of its first row, *arguments)`` for every block, joined as a tree."""
 
     def fold(self, of_block: Callable[..., T], join: Callable[[T, T], T], *arguments: Any) -> T:
-        """As `ChunkedRows.fold`."""
+        """Return ``of_block(block, *arguments)`` for every block, joined as a tree."""
         total: T = self.fold_numbered(_without_number, join, of_block, *arguments)
         return total
 
@@ -64,7 +56,7 @@ def _without_number(block: Array, _: int, of_block: Callable[..., T], *arguments
     return of_block(block, *arguments)
 
 
-class ArrayRows(NumberedRows):
+class ArrayRows(ChunkedRows):
     """The rows of an array in memory, in blocks of a few megabytes; `first` is the number of its first row."""
 
     def __init__(self, X: Array, first: int = 0) -> None:

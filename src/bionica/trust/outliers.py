@@ -21,13 +21,22 @@ of the samples or fewer may look like them.
 
 import operator
 from collections.abc import Callable
-from functools import reduce
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from ..offline.whitening import ChunkedRows, Moments, fold, moments, row_blocks, row_sample, unit_of, whitening
+from ..offline.whitening import (
+    ArrayRows,
+    ChunkedRows,
+    Moments,
+    fold,
+    moments,
+    row_blocks,
+    row_sample,
+    unit_of,
+    whitening,
+)
 
 Array = npt.NDArray[Any]
 T = TypeVar("T")
@@ -74,22 +83,19 @@ class Inliers(ChunkedRows):
         self.X, self.limit = X, limit
         self.shape, self.dtype = (n, X.shape[1]), X.dtype
 
-    def fold(self, of_block: Callable[..., T], join: Callable[[T, T], T], *arguments: Any) -> T:
-        """Return ``of_block(inliers of the block, *arguments)`` for every block of X, joined two by two."""
-        X = self.X
-        if isinstance(X, ChunkedRows):
-            total: T = X.fold(_of_inliers, join, of_block, self.limit, *arguments)
-            return total
-        blocks = (X[rows] for rows in row_blocks(*X.shape))
-        return reduce(join, (_of_inliers(block, of_block, self.limit, *arguments) for block in blocks))
+    def fold_numbered(self, of_block: Callable[..., T], join: Callable[[T, T], T], *arguments: Any) -> T:
+        """Return ``of_block(inliers of the block, number of its first row, *arguments)`` for every block of X, joined as a tree."""
+        X = self.X if isinstance(self.X, ChunkedRows) else ArrayRows(self.X)
+        total: T = X.fold_numbered(_of_inliers, join, of_block, self.limit, *arguments)
+        return total
 
     def __getitem__(self, rows: slice | Array) -> Array:
         block = self.X[rows]
         return np.asarray(block[is_inlier(block, self.limit)])
 
 
-def _of_inliers(block: Array, of_block: Callable[..., T], limit: Limit, *arguments: Any) -> T:
-    return of_block(block[is_inlier(block, limit)], *arguments)
+def _of_inliers(block: Array, first: int, of_block: Callable[..., T], limit: Limit, *arguments: Any) -> T:
+    return of_block(block[is_inlier(block, limit)], first, *arguments)
 
 
 def is_inlier(X: Array, limit: Limit) -> Array:
