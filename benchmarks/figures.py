@@ -29,7 +29,7 @@ COMMANDS = {
         "benchmarks/correlated.py --seed0 860000 --tables copula,chemistry,stream,uncorrelated,outliers --jobs JOBS",
     ],
     "missing": ["benchmarks/missing.py"],
-    "real_spectra": ["benchmarks/real_spectra.py --data FOLDER"],
+    "real_spectra": [f"benchmarks/real_spectra.py --data FOLDER --jobs JOBS{more}" for more in ("", " --counts")],
     "cone_network": ["benchmarks/cone_network.py --seed 16000 --nica 1"],
     "local_nica": [
         "benchmarks/local_nica.py --seed 700000",

@@ -351,11 +351,16 @@ def between_ends(data: Data, cone: Cone) -> Cone:
         for side, end in ((data, cone), (channels, largest))
     )
     step = data.outputs(np.linalg.inv(L @ largest.V.T))[0] - cone.V
-    for share in large / (small + large) * 0.75 ** np.arange(20):
+    low, share = 0.0, large / (small + large)
+    high = share
+    for _ in range(MAX_ROUNDS):  # bisection: with coarser steps, rounding would decide between two of them
         A = data.B @ np.linalg.inv(cone.V + share * step)
         if (np.sum(np.minimum(A, 0) ** 2, axis=0) < _NEGATIVE * np.sum(A**2, axis=0)).all():
-            return cone._replace(V=cone.V + share * step)
-    return cone
+            low = share
+        else:
+            high = share
+        share = (low + high) / 2
+    return cone._replace(V=cone.V + low * step)
 
 
 def fit_data(
