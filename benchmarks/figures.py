@@ -1,17 +1,20 @@
 """Every measured figure of README and docs: the commands that print them, and where their output is kept.
 
-    python benchmarks/figures.py                            all, one after the other; some take minutes on 16 cores
-    python benchmarks/figures.py streaming missing          some
-    python benchmarks/figures.py --data FOLDER real_spectra the sets of real_spectra.py are not in this repository
+    python benchmarks/figures.py                             all, one after the other; some take minutes on 16 cores
+    python benchmarks/figures.py streaming missing           some
+    python benchmarks/figures.py real_spectra --data FOLDER  the sets of real_spectra.py are not in this repository
 
-The output of NAME is written to results/NAME.md, with commands, commit, machine and seconds; pages include these files. README has
-the first table of results/real_spectra.md between two comments. JOBS in a command is the number of cores.
+The output of NAME is written to results/NAME.md, with commands, commit, machine and seconds; pages include these files. Pictures of
+`bionica reproduce` are copied into docs; README and the page of the paper have their tables between two comments. JOBS is the number
+of cores.
 """
 
 import argparse
+import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import time
@@ -19,9 +22,27 @@ from datetime import date
 from pathlib import Path
 
 from bionica.paper.convergence import SECTIONS
+from runner import setting
 
 ROOT = Path(__file__).parents[1]
 COMMANDS = {
+    "paper": [
+        "-m bionica reproduce all --json -o results",
+        "-m bionica reproduce figure4 --as-authors --json -o results/authors",
+    ],
+    "convergence": ["-m bionica reproduce convergence --full -o results"],
+    "stuck": [
+        "benchmarks/stuck.py guards --seed 50000",
+        "benchmarks/stuck.py silent runs --seed 60000 --matrices 20",
+    ],
+    "local_nica": [
+        "benchmarks/local_nica.py --seed 700000",
+        *(
+            f"benchmarks/local_nica.py --seed 700000 --network {name} problems photographs time"
+            for name in ("InterneuronNICA", "TwoCompartmentNICA", "TwoLayerNSM")
+        ),
+    ],
+    "cone_network": ["benchmarks/cone_network.py --seed 16000 --nica 1"],
     "streaming": [
         "benchmarks/streaming.py --seed0 9900 --tables random,noise,disturbances,abrupt,local --jobs JOBS",
     ],
@@ -30,46 +51,56 @@ COMMANDS = {
     ],
     "missing": ["benchmarks/missing.py"],
     "real_spectra": [f"benchmarks/real_spectra.py --data FOLDER --jobs JOBS{more}" for more in ("", " --counts")],
-    "cone_network": ["benchmarks/cone_network.py --seed 16000 --nica 1"],
-    "local_nica": [
-        "benchmarks/local_nica.py --seed 700000",
-        *(
-            f"benchmarks/local_nica.py --seed 700000 --network {name} problems photographs time"
-            for name in ("InterneuronNICA", "TwoCompartmentNICA", "TwoLayerNSM")
-        ),
-    ],
-    "convergence": ["-m bionica reproduce convergence --full -o RESULTS --jobs JOBS"],
-    "stuck": [
-        "benchmarks/stuck.py guards --seed 50000",
-        "benchmarks/stuck.py silent runs --seed 60000 --matrices 20",
-    ],
     "cluster": ["benchmarks/cluster.py --workers 1 2 4 16", "benchmarks/cluster.py --memory 0.1 0.3 1 2"],
     "speed": ["benchmarks/speed.py --rounds 7 --tables matrices,one"],
 }
+NETWORKS = ("InterneuronNICA", "TwoCompartmentNICA", "TwoLayerNSM", "NonnegativePCA")
 
 
 def output(command, values):
-    """Run a command; return its lines of provenance and what it printed, as Markdown."""
+    """Run a command; return it with its seconds, and what it printed, as Markdown."""
     words = [values.get(word, word) for word in shlex.split(command)]
     start = time.perf_counter()
-    printed = subprocess.run([sys.executable, *words], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    printed = subprocess.run([sys.executable, *words], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
     seconds = time.perf_counter() - start
-    if "|---" not in printed:
-        printed = f"```text\n{printed.rstrip()}\n```\n"
+    if printed.startswith("{"):
+        printed = errors(json.loads(printed))
+    elif "|---" not in printed:
+        printed = f"```text\n{printed.strip()}\n```"
     return f"`python {command}` ({seconds:.0f} s)\n\n{printed.strip()}\n"
 
 
-def provenance():
-    """The commit, the machine and the versions, in a line."""
-    from runner import setting
+def errors(results):
+    """The errors of `bionica reproduce`, mean (least to largest), and the rank of table 1 in the grid."""
+    rows = {}
+    for row in results["errors"]:
+        cell = f"{row['mean']:.2g} ({row['least']:.2g} to {row['largest']:.2g})"
+        failed = f", {row['failed']} of {row['runs']} end early" if row["failed"] else ""
+        rows.setdefault(f"{row['experiment']}, {row['setting']}", {})[row["network"]] = cell + failed
+    for row in results["grid"]:
+        rank = f"{row['paper_rank']} of {row['settings']}"
+        rows.setdefault(f"rank of table 1 in the grid, {row['setting']}", {})[row["network"]] = rank
+    lines = [f"| {name} | {' | '.join(row.get(network, '') for network in NETWORKS)} |" for name, row in rows.items()]
+    return "\n".join([f"| | {' | '.join(NETWORKS)} |", "|" + "---|" * (len(NETWORKS) + 1), *lines])
 
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout
-    return f"{date.today()}, commit {commit.strip()}, {setting()}."
+
+def paste(page, name, table):
+    """Replace what stands between <!-- NAME --> and <!-- end --> in a page that must be readable unbuilt."""
+    page.write_text(re.sub(rf"(?s)(?<=<!-- {name} -->\n).*?(?=<!-- end -->)", lambda _: table, page.read_text()))
 
 
-def first_table(text):
-    """The first table of a Markdown text."""
-    return re.search(r"(?:^\|.*\n)+", text, re.MULTILINE)[0]
+def keep(name, text):
+    """Write the file of results, and put tables and pictures where pages cannot include them."""
+    (ROOT / "benchmarks" / "results" / f"{name}.md").write_text(text)
+    tables = re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE)
+    if name == "real_spectra":
+        paste(ROOT / "README.md", name, tables[0])
+    elif name == "convergence":
+        shutil.copy(ROOT / "results" / "convergence.png", ROOT / "docs" / "images")
+    elif name == "paper":
+        paste(ROOT / "docs" / "paper" / "index.md", name, "\n".join(tables))
+        for picture in (*(f"figure{i}" for i in range(1, 6)), "table1"):
+            shutil.copy(ROOT / "results" / f"{picture}.png", ROOT / "docs" / "paper")
 
 
 def main():
@@ -77,22 +108,23 @@ def main():
     parser.add_argument("names", nargs="*", default=list(COMMANDS), help=", ".join(COMMANDS))
     parser.add_argument("--data", type=Path, help="folder of the sets of real_spectra.py")
     arguments = parser.parse_args()
+    if unknown := set(arguments.names) - set(COMMANDS):
+        parser.error(f"{', '.join(sorted(unknown))} is unknown: choose from {', '.join(COMMANDS)}")
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    values = {"JOBS": str(os.cpu_count()), "FOLDER": str(arguments.data), "RESULTS": str(ROOT / "results")}
+    commit = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True).stdout
+    values = {"JOBS": str(os.cpu_count()), "FOLDER": str(arguments.data)}
     for name in arguments.names:
         if name == "real_spectra" and not arguments.data:
             continue
-        parts = [f"# {name.capitalize().replace('_', ' ')}\n", provenance() + "\n"]
+        parts = [
+            f"# {name.capitalize().replace('_', ' ')}\n",
+            f"{date.today()}, commit {commit.strip()}, {setting()}.\n",
+        ]
         parts += [output(command, values) for command in COMMANDS[name]]
         if name == "convergence":
-            for map_, (heading, _) in SECTIONS.items():
-                parts.append(f"## {heading}\n\n{(ROOT / 'results' / f'{map_}.md').read_text()}")
-        text = "\n".join(parts)
-        (ROOT / "benchmarks" / "results" / f"{name}.md").write_text(text)
-        if name == "real_spectra":
-            page = ROOT / "README.md"
-            marked = re.compile(r"(?<=<!-- real_spectra -->\n).*?(?=<!-- end -->)", re.DOTALL)
-            page.write_text(marked.sub(first_table(text), page.read_text()))
+            for each, (heading, _) in SECTIONS.items():
+                parts.append(f"## {heading}\n\n{(ROOT / 'results' / f'{each}.md').read_text()}")
+        keep(name, "\n".join(parts))
         print(name, flush=True)
 
 
