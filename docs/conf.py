@@ -104,18 +104,7 @@ html_theme_options = {
     "search_bar_text": "Search",
 }
 #: Pages without pages below them have no navigation to show.
-_ALONE = (
-    "start",
-    "which-estimator",
-    "how-it-works",
-    "cone-network",
-    "write-your-own-rule",
-    "promises",
-    "clients",
-    "security",
-    "changelog",
-    "cite",
-)
+_ALONE = ("paper/index", "promises", "clients", "guides/benchmarks", "security", "changelog", "cite")
 html_sidebars = {name: [] for name in (*_ALONE, "index", "genindex", "search")}
 
 

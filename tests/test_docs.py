@@ -26,7 +26,8 @@ MODULES = ("bionica", *(f"bionica.{name}" for name in _PARTS))
 def listed():
     """Names of the API reference, with their modules."""
     module, names = "", set()
-    for line in (ROOT / "docs" / "reference" / "index.md").read_text().splitlines():
+    text = "".join(path.read_text() for path in (ROOT / "docs" / "reference").glob("*.md"))
+    for line in text.splitlines():
         if line.startswith(".. currentmodule::"):
             module = line.split()[-1]
         elif re.fullmatch(r"   [\w.]+", line):
