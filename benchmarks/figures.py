@@ -5,8 +5,7 @@
     python benchmarks/figures.py real_spectra --data FOLDER  the sets of real_spectra.py are not in this repository
 
 The output of NAME is written to results/NAME.md, with commands, commit, machine and seconds; pages include these files. Pictures of
-`bionica reproduce` are copied into docs; README and the page of the paper have their tables between two comments. JOBS is the number
-of cores.
+`bionica reproduce` are copied into docs; README and the page of the paper have their tables between two comments. JOBS: the cores.
 """
 
 import argparse

@@ -102,7 +102,8 @@ def test_the_python_of_a_page_runs(page, tmp_path, monkeypatch):
     outcomes = list(outputs.run((ROOT / page).read_text(), given))
     assert outcomes
     for printed, block in outcomes:  # words below the code are those that it prints; `outputs.py` writes the numbers
-        assert block[2] is None or re.sub(r"[\d.]+", "#", printed) == re.sub(r"[\d.]+", "#", block[2])
+        same = block[2] is None or re.sub(r"[\d.]+", "#", printed) == re.sub(r"[\d.]+", "#", block[2])
+        assert same, f"{page} shows another text than its code prints: python docs/outputs.py {page}\n{printed}"
 
 
 def test_the_version_is_the_same_everywhere():
