@@ -105,7 +105,7 @@ class RunningWhitening:
         self.changed, self.restarts = False, 0
         self.begin()
         if n:
-            self.v_bar, self.n, self.age, self.power, self.due = v_bar.copy(), float(n), float(n), 1.0, 1.25 * n
+            self.v_bar, self.n, self.age, self.power, self.due = v_bar.copy(), float(n), float(n), 1.0, float(n)
 
     def begin(self):
         d = self.d
@@ -125,7 +125,7 @@ class RunningWhitening:
             return False
         if self.power == 0:
             if v @ v > 0:
-                self.power, self.prior, self.n, self.due = v @ v / self.d, 1.0, self.d + 6.0, 3.0 * self.d
+                self.power, self.prior, self.n, self.due = v @ v / self.d, 1.0, self.d + 6.0, self.d + 6.0
                 self.K = self.K / np.sqrt(self.power)
             return False
         if self.age < self.d + 6 and v @ v > 30 * self.energy():  # the first sample was too small
@@ -139,14 +139,14 @@ class RunningWhitening:
         q = dv @ dv
         if self.run == 0 and v @ v > 0 and self.past.n == 0:
             self.level += 3 / (self.age + 6) * (min(v @ v / self.energy(), 1) - self.level)
-        tau = 1.5 * self.r[1] * np.clip(self.r[1] / self.r[0], 1, 4) ** 2
+        tau = 1.5 * self.r[1] * max(self.r[1] / self.r[0], 1) ** 2
         g = min(1, tau / q) ** 2 if q > 0 else 1.0
         s = self.quantile_step()
         self.r = self.r * np.where(q > self.r, 1 + s, 1 - s * np.array([0.02, 0.005]))
         return dv, g
 
     def quantile_step(self):
-        return max(0.05, 1 / (1 + self.age / (60 * self.d)))
+        return max(0.05, 1 / (1 + self.age / (20 * self.d)))
 
     def count(self, g):
         """The weights of a sample in C and in the mean."""
@@ -184,7 +184,7 @@ class RunningWhitening:
         return R
 
     def block_length(self):
-        return max(300 + 30 * self.d, self.h / 4)
+        return 300 + 30 * self.d
 
     def add_to_block(self, v, g):
         """The samples before `due` are a block."""
@@ -211,7 +211,7 @@ class RunningWhitening:
         if variance > 0 and self.prior == 0:
             different = self.past.is_unusual(log_inverse_correlation(C - np.outer(mean, mean)), share)
             if h and self.past.n > 1:
-                different |= variance > 10 * d or variance < 3e-4 * d
+                different |= variance > 30 * d or variance < 3e-4 * d
         self.changed |= different and not h
         return bool(different and h)
 
@@ -380,7 +380,7 @@ class OrthantRotation(RunningWhitening):
             du = self.F @ dx
             rest = max(dx @ dx - du @ du, 1e-13 * (dx @ dx))
             self.outside = self.outside or rest
-            g = min(g, min(1, 12 * self.outside / rest) ** 2 if rest > 0 else 1)
+            g = min(g, min(1, 1.5 * self.outside / rest) ** 2 if rest > 0 else 1)
             self.outside *= 1 + s if rest > self.outside else 1 - s * 0.005
         self.V = self.rotation(self.V @ v, g) @ self.V
         w, m = self.count(g)

@@ -28,7 +28,7 @@ the mixing matrix, so that A has its condition number and not the square of it. 
 of A: without noise the outputs do not change, and K stays white. Memory is k x d. With a horizon, a drift that leaves the first
 directions is followed. The first step comes after 20 d samples, when the covariance of the start is removed (it is a multiple of
 I only until then). The weight of a sample is bounded by the energy outside of F as well:
-g <= min(1, 12 r/|(I - F'F) dx|^2)^2, r its running 99.5 % quantile.
+g <= min(1, 1.5 r/|(I - F'F) dx|^2)^2, r its running 99.5 % quantile.
 """
 
 import math
@@ -146,7 +146,7 @@ def learn(state, work, params, X, row, eta):
     white, V, v, dv, a, b, horizon = state.white, state.V, work.v, work.dv, work.a, work.b, params.horizon
     if not is_usable(white, work.u, v):
         return
-    q, g = weigh(white, v, dv, horizon)
+    q, g = weigh(white, v, dv)
     if params.projects:
         g = min(g, weigh_outside(state, work, X, row))
     apply(V, v, work.out)
@@ -190,7 +190,7 @@ def find_turn(white, out, a, b, turned, g, params):
     if ee <= 64 * params.eps * (64 * params.eps) * oo:
         return 0.0, 0.0
     mean = mean_energy(white.v_bar)
-    if is_in_block(white, params.horizon):
+    if is_in_block(white):
         white.negative[0] += min(g * ee / mean, 1.0)
     turned[0] += 1
     if params.horizon > 0:
@@ -231,7 +231,7 @@ def weigh_outside(state, work, X, row):
     r = max(total - dot_vectors(u, u), 1e-13 * total)
     if outside[0] == 0:
         outside[0] = r
-    largest = 8 * SPARE * outside[0]
+    largest = SPARE * outside[0]
     s = quantile_step(state.white.age, d)
     outside[0] *= 1 + s if r > outside[0] else 1 - s * P_2
     return largest / r * (largest / r) if r > largest else 1.0

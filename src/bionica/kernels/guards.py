@@ -18,7 +18,7 @@ Counted with them: samples of less weight behind a running whitening (`rate`), w
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .plasticity import dot_rows
 from .rule import RATE, ROW, SILENT, SPECTRUM, cold, hot
@@ -36,6 +36,16 @@ class Guards(NamedTuple):
     row: bool = False
     spectrum: bool = False
     rate: bool = False
+
+
+class Params(NamedTuple):
+    """What most rules are run with."""
+
+    dynamics: Any
+    guards: Guards
+    average: int  # samples that averages reach back; 0: they are not kept
+    mean_window: int  # samples of the running means; 0: all, as in the paper
+    eps: float  # rounding unit
 
 
 @hot

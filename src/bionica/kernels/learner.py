@@ -37,17 +37,7 @@ Rate = float | Callable[[int], float]
 
 
 class Schedule(NamedTuple):
-    """Learning rates, eq. 22 of the paper with power 1: ``eta0 / (1 + decay * t) ** power``.
-
-    Attributes
-    ----------
-    eta0 : float or callable
-        The rate at sample 0; or a function of the sample index, called once for each sample, which then is the whole
-        schedule (`decay` and `power` play no part).
-    decay, power : float
-        A decay of 0 is a constant rate.
-    below : float
-        Every rate must be below; `advice` says what to do if one is not.
+    """Learning rates, eq. 22 of the paper with power 1: ``eta0 / (1 + decay * t) ** power``; or `eta0` as a function of t.
 
     Examples
     --------
@@ -60,8 +50,8 @@ class Schedule(NamedTuple):
     eta0: Any
     decay: float = 0.0
     power: float = 1.0
-    below: float = np.inf
-    advice: str = "lower eta0"
+    below: float = np.inf  # every rate must be
+    advice: str = "lower eta0"  # if one is not
 
     def __call__(self, t0: int, n: int) -> NDArray[np.float64]:
         """The learning rates of samples t0, ..., t0 + n - 1; ValueError if one is not a number from 0 to `below`."""
@@ -86,19 +76,13 @@ class Schedule(NamedTuple):
 
 
 class NetworkLearner:
-    """A copy of a network that learns in place, in blocks of samples or one by one, with the bits of `run`.
+    """A copy of a network that learns in place, in blocks of samples or one by one, with the same bits.
 
     The compiled loop takes about 1 us for a sample at d = 3. Copying the state, allocating scratch arrays and looking up the
     compiled function take 50 us or more: that is done once. The state lies in few buffers, whose copies undo a call that fails.
 
-    Parameters
-    ----------
-    state, params : State and Params of a rule
-        The state is copied.
-    rates : sequence of Schedule
-        A column of learning rates each; none if the rule has no rates.
-    readout : callable, optional
-        Returns the state with whose weights `outputs` settles, from the state; by default the state itself.
+    `rates` are the columns of learning rates. `readout` returns the state with whose weights `outputs` settles, from the state; by
+    default the state itself.
     """
 
     block = 0  # it takes any number of samples
@@ -219,19 +203,7 @@ class NetworkLearner:
 
 
 class Buffered:
-    """Collects samples until a block is full, and starts a learner from the first block.
-
-    Parameters
-    ----------
-    k, dtype : int, dtype
-        Of the samples.
-    length : int
-        Samples in the first block.
-    start : callable
-        Returns the learner that has learned from a first block.
-    n_outputs : int, optional
-        If it is known before the start.
-    """
+    """Collects samples until a block is full; `start` returns the learner that has learned from the first block, of `length`."""
 
     def __init__(self, k: int, dtype: Any, length: int, start: Callable[..., Any], n_outputs: int | None):
         self.waiting, self.dtype = np.empty((0, k), dtype), np.dtype(dtype)

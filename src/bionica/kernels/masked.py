@@ -6,9 +6,8 @@ a silent one is left out of M z = c by a factor of zero in place of its reciproc
     L D L' = M      z_a = 0 and column a of L = 0 for silent a, without any product more
 
 The first guess of who fires are a few sweeps of z_i <- [z_i + (c - M z)_i / M_ii]_+ from rest; those that violate their condition
-are then exchanged (block principal pivoting, see `pivoting`). At d = 10, on the paper's problem after 4000 samples, 1.1 solutions
-are needed after 3 sweeps, and 1.9 by the slowest of 32 threads (1.0 and 1.2 after 5); from the signs of M^-1 c, which would have
-to be kept, 1.8 and 3.0.
+are then exchanged (block principal pivoting, see `settling`). At d = 10, on the paper's problem after 4000 samples, 1.9 solutions
+are needed by the slowest of 32 threads after 3 sweeps, 1.2 after 5, and 3.0 from the signs of M^-1 c.
 
 A sample that has not settled after `exchanges` solutions gets NaN outputs: the thread then takes it through the network again with
 `Pivoted`, which pivots on M from the beginning and is slow (`Exact` would take as long, and twice as long to compile).

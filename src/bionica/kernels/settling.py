@@ -26,8 +26,8 @@ What is factorised (LDL') is the smaller of the two matrices. The first guess is
 with H is checked against M; if H has lost digits, M alone serves. M must be symmetric: networks that started with W_ny != W_yn'
 (appendix B) always iterate.
 
-A network keeps H from sample to sample by rank-one and rank-two updates (Sherman, Morrison and Woodbury), and recomputes it every
-1000 samples. The updates are symmetric in i and j: an antisymmetric part would grow with every sample.
+A network keeps H by rank-one and rank-two updates (Sherman, Morrison and Woodbury), symmetric in i and j: an antisymmetric part
+would grow with every sample. It is recomputed every 1000 samples.
 
 *Beyond the paper.* A nearly singular M (a pivot lost to rounding) gets a multiple of the identity added: first 1e3 eps, then 100
 times more at each try, times the mean of M's diagonal. Each such sample is counted in `repairs_["regularised"]`.

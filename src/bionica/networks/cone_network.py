@@ -231,11 +231,11 @@ def learn(state, work, params, X, row, eta):
     """Eqs. 2 to 7, then the whitening."""
     front, W_xz, c, v, b, p = state.front, state.W_xz, work.c, work.membrane, work.b, work.front.p
     d, one = c.shape[0], b.dtype.type(1)
-    g = weigh_input(front, work.front, params.horizon, work.ws.events)
+    g = weigh_input(front, work.front, work.ws.events)
     if g == 0:
         return
     activity, negative = inhibit(state, work, params, g * eta, eta)
-    note_negative(front, min(g * negative / d, 1.0), params.horizon)
+    note_negative(front, min(g * negative / d, 1.0))
     size = presynaptic(front, work.front)
     for i in range(d):
         h = b[i] * activity * (one - min(abs(v[i]), b.dtype.type(BOUND)))
@@ -315,25 +315,21 @@ class ConeNetwork(OnlineEstimator):
         Hardness of the wall: about 1/n^2 if outputs, of mean 1, may fall below zero by n. It grows to this number, from 1. None:
         each neuron finds its own, from how far it is pushed below zero.
     whiten : {"online", "offline"} or False, default="online"
-        What stands before the layer. "online": the running whitening of `StreamingNICA`, so that the mixing matrix does not matter;
-        not local. "offline": `fit` computes the whitening from all the data but outliers; `partial_fit` and `learn_one` need a
-        `fit` before. False: nothing; the network is strictly local, and unreliable: the random start decides whether it separates,
-        even if the mixing matrix is orthogonal, and it seldom does if the matrix is ill-conditioned.
+        What stands before the layer. "online": the running whitening of `StreamingNICA`, so that the mixing matrix does not matter.
+        "offline": one that `fit` computes from all the data but outliers; `partial_fit` and `learn_one` need a `fit` before.
+        Neither is local. False: nothing; the network is strictly local, and the random start decides whether it separates.
     eta0, decay, power : float, default=0.3, 0.0, 1.0
-        The learning rate at sample t (from 0) is ``eta0 / (1 + decay * t) ** power``. If `eta0` is a function of t, it is the whole
-        schedule. Inhibition learns at the rate eta/(kappa d), dendrites at eta/(kappa^3/4 d).
+        Learning rate eta at sample t (from 0), ``eta0 / (1 + decay * t) ** power``, or `eta0` as a function of t.
     average : bool, default=True
         Whether `transform` reads out with weights averaged over the samples; `partial_fit_transform` never does.
     dynamics : {"exact", "gradient"}, default="exact"
         How the neurons settle: one after the other until nothing changes, at most `settle_steps` times, or all together by the
-        projected gradient iteration of Algorithm 2.
+        iteration of Algorithm 2.
     gamma, settle_tol, settle_steps : float, float, int, default=None, 1e-10, 10000
-        Of the gradient dynamics: the step (None: one that is safe for the weights at hand), the share of the input by which no
-        activity may be off at the end (at least 64 rounding units), and the most steps for a sample.
+        Of the gradient dynamics: the step (None: a safe one), the relative error of the activities at the end, and the most steps.
     init : "random" or dict, default="random"
-        Initial weights: random, or arrays by name, W_xz (d, k) and W_zz (d, d, its diagonal is not used); those that are not given
-        are random. The network is silent for its first 100 + 20 d samples, 200 at least (with "offline", for none), from which it
-        takes the scale of its input and, behind a whitening, the rotation that makes it nonnegative; then it learns from them too.
+        Initial weights: random, or arrays by name for some of W_xz (d, k), W_zz (d, d; its diagonal is not used). The network is
+        silent for its first 100 + 20 d samples, 200 at least, from which it starts (with "offline", for none).
     horizon : int, default=None
         For mixtures that change: what the network remembers of its input and how it averages reach back about this many samples,
         and behind a running whitening it restarts after an abrupt change. None: it weighs all samples alike.
@@ -346,10 +342,8 @@ class ConeNetwork(OnlineEstimator):
     ----------
     components_ : ndarray of shape (n_components, n_features)
         What the network does to a mixture for which every output fires; if some are silent, the others settle without them.
-    mixing_ : ndarray of shape (n_features, n_components)
-        The estimated A, pseudoinverse of `components_`.
-    spectra_ : ndarray of shape (n_components, n_features)
-        The spectrum of each source, a row each: `mixing_.T`.
+    mixing_, spectra_ : ndarray
+        The estimated A, pseudoinverse of `components_`, (n_features, n_components); and its transpose, a spectrum in each row.
     W_xz_, W_zz_ : ndarray
         The weights, through the whitening, (n_components, n_features), and between neurons, (n_components, n_components).
     kappa_ : ndarray of shape (n_components,)

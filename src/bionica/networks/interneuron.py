@@ -33,7 +33,7 @@ from sklearn.utils import check_random_state
 
 from .._compat.sklearn import BOOLEAN, COUNT
 from ..estimator import PARAMETERS, UNTUNED, OfThePaper, OnlineEstimator, weights
-from ..kernels.guards import Guards, flip_silent, lift_singular_values, replace_rows
+from ..kernels.guards import Params, flip_silent, lift_singular_values, replace_rows
 from ..kernels.learner import NetworkLearner, Rate, Schedule
 from ..kernels.plasticity import (
     FOREVER,
@@ -72,16 +72,6 @@ class State(NamedTuple):
     fired: np.ndarray
     rng: np.ndarray
     repairs: np.ndarray
-
-
-class Params(NamedTuple):
-    """What the user chose."""
-
-    dynamics: Any
-    guards: Guards
-    average: int  # samples that averages reach back; 0: they are not kept
-    mean_window: int  # 0: the whole past, as in the paper
-    eps: float
 
 
 class Work(NamedTuple):
@@ -180,10 +170,9 @@ RULE = register(
 class InterneuronNICA(OfThePaper, OnlineEstimator):
     """Nonnegative ICA by a single layer of neurons with interneurons: Algorithm 1 of the paper, with its local rules.
 
-    The network is a model of a circuit: each synapse learns from what its two neurons know (the guards, repairs of appendix C,
-    know more). With `as_published` it has the paper's settings. Without, it has untuned ones, which separate most mixing matrices
-    up to a condition number of about 30 (:doc:`/paper/local-networks`). To separate data, use `StreamingNICA`, `BatchNICA` or
-    `MinimumVolumeCone`.
+    A model of a circuit: each synapse learns from what its two neurons know (the guards, repairs of appendix C, know more).
+    `as_published` has the paper's settings; the default ones separate most mixing matrices up to a condition number of about 30
+    (:doc:`/paper/local-networks`). To separate data, use `StreamingNICA`, `BatchNICA` or `MinimumVolumeCone`.
 
     Parameters
     ----------
@@ -192,29 +181,23 @@ class InterneuronNICA(OfThePaper, OnlineEstimator):
     n_interneurons : int, default=None
         Number of interneurons m >= d; d if None.
     decoupled : bool, default=False
-        Whether W_ny starts independently of W_yn, instead of as its transpose. Their difference then decays as the product
-        of (1 - eta_t) (appendix B), and neurons always settle by the iteration (``dynamics="gradient"``), because the exact
-        solver needs a symmetric W_ny W_yn. A sample of the paper's problems then takes 3 us instead of 0.1 us (3 sources) or
-        40 us instead of 1 us (10 sources, where 0 to 3 of 2,000 samples do not settle in 10,000 steps; `repairs_` counts them).
+        Whether W_ny starts independently of W_yn, instead of as its transpose (appendix B). Neurons then always settle by the
+        iteration, which is slower: the exact solver needs a symmetric W_ny W_yn.
     eta0, decay, power : float, default=None, None, 1.0
-        The learning rate at sample t (from 0) is ``eta0 / (1 + decay * t) ** power``, as in the paper. If `eta0` is a function of
-        t, it is the whole schedule. None: 0.02 and 2e-4 if both are None, else 0.01 and 0.001.
+        Learning rate at sample t (from 0), ``eta0 / (1 + decay * t) ** power``, or `eta0` as a function of t. None: 0.02 and
+        2e-4 if both are None, else 0.01 and 0.001.
     mean_window : int, default=None
-        Running means weigh sample t by 1/t as in the paper; with a window, by 1/min(t, mean_window). None is a window of 300 if
-        both rates are None.
+        Samples of the running means. None: 300 if both rates are None, else all, as in the paper.
     average : bool, default=True
         Whether `transform` reads out with weights averaged over the samples; `partial_fit_transform` never does.
     dynamics : {"exact", "gradient"}, default="exact"
-        How the neurons settle: exactly (a nonnegative quadratic program, as in the paper's experiments) or by the
-        projected gradient iteration of the algorithm box.
+        How the neurons settle: exactly (a nonnegative quadratic program), or by the iteration of the algorithm box.
     gamma, settle_tol, settle_steps : float, float, int, default=None, 1e-10, 10000
-        Of the gradient dynamics: the step (None: one that is safe for the weights at hand), the share of the input by which no
-        activity may be off at the end (at least 64 rounding units), and the most steps for a sample.
+        Of the gradient dynamics: the step (None: a safe one), the relative error of the activities at the end, and the most steps.
     guards : bool or collection of str, default=True
         Repairs to switch on: all, none, or some of ("silent", "row", "spectrum"); see `bionica.kernels.guards`.
     init : "random" or dict, default="random"
-        Initial weights: random (orthonormal feedforward, identity lateral), or arrays by the paper's names, W_xy, W_yn, W_ny.
-        Those that are not given are as if it were "random". They are copied.
+        Initial weights: random (orthonormal feedforward, identity lateral), or arrays by name for some of W_xy, W_yn, W_ny.
     n_epochs, shuffle : int, bool, default=1, False
         How often `fit` presents the data, and whether in random order, another in each epoch (within the blocks of a Dask array).
     random_state : int, RandomState instance or None, default=None
@@ -224,10 +207,8 @@ class InterneuronNICA(OfThePaper, OnlineEstimator):
     ----------
     components_ : ndarray of shape (n_components, n_features)
         What the network does to a mixture for which every output fires; if some are silent, the others settle without them.
-    mixing_ : ndarray of shape (n_features, n_components)
-        The estimated A, pseudoinverse of `components_`.
-    spectra_ : ndarray of shape (n_components, n_features)
-        The spectrum of each source, a row each: `mixing_.T`.
+    mixing_, spectra_ : ndarray
+        The estimated A, pseudoinverse of `components_`, (n_features, n_components); and its transpose, a spectrum in each row.
     W_xy_, W_yn_, W_ny_ : ndarray
         The weights, (n_components, n_features), (n_interneurons, n_components) and (n_components, n_interneurons).
     n_components_, n_features_in_, n_samples_seen_ : int

@@ -244,10 +244,8 @@ class LocalNICA(OnlineEstimator):
     ----------
     components_ : ndarray of shape (n_components, n_features)
         What the network does to a mixture for which every output fires, with averaged weights, as `transform`.
-    mixing_ : ndarray of shape (n_features, n_components)
-        The estimated A, pseudoinverse of `components_`.
-    spectra_ : ndarray of shape (n_components, n_features)
-        The spectrum of each source, a row each: `mixing_.T`.
+    mixing_, spectra_ : ndarray
+        The estimated A, pseudoinverse of `components_`, (n_features, n_components); and its transpose, a spectrum in each row.
     W_xz_, W_zz_ : ndarray
         The weights, (n_components, n_features) and (n_components, n_components).
     n_components_, n_features_in_, n_samples_seen_ : int

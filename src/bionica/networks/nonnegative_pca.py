@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from ..estimator import OfThePaper, OnlineEstimator, offline_only_in_fit, weights
-from ..kernels.guards import Guards, cap_rate, flip_silent
+from ..kernels.guards import Params, cap_rate, flip_silent
 from ..kernels.learner import Buffered, NetworkLearner, Rate, Schedule
 from ..kernels.plasticity import apply, dot_vectors
 from ..kernels.rule import Rule, first_state, orthonormal_rows, scratch
@@ -51,14 +51,6 @@ class State(NamedTuple):
     repairs: np.ndarray
 
 
-class Params(NamedTuple):
-    """What the user chose."""
-
-    dynamics: Any
-    guards: Guards
-    average: int  # 0: weights are not averaged
-
-
 class Work(NamedTuple):
     """Scratch arrays."""
 
@@ -86,7 +78,7 @@ def settle(state, work, params, X, row):
 def learn(state, work, params, X, row, eta):
     """The update of W, then the whitening."""
     W, h, y, e = state.W, work.front.h, work.y, work.e
-    g = weigh_input(state.front, work.front, 0, work.ws.events)
+    g = weigh_input(state.front, work.front, work.ws.events)
     if g == 0:
         return
     eta = W.dtype.type(g * eta)
@@ -143,18 +135,15 @@ class NonnegativePCA(OfThePaper, OnlineEstimator):
     n_components : int, default=None
         Number of sources d. None: the rank of the X of `fit`; in a stream, the number of mixtures.
     whiten : {"online", "offline"} or False, default="online"
-        How the mixtures are whitened (noncentered). "online": by the running whitening of `StreamingNICA`, sample by sample; not
-        local. "offline": `fit` computes the whitening from all the data but outliers (see `BatchNICA`), as the paper does, and
-        keeps it; `partial_fit` and `learn_one` need a `fit` before. False: the mixtures are white already. With "online" outputs
-        are zero for the first 100 + 20 d samples (200 at least), from which the whitening starts.
+        How the mixtures are whitened (noncentered). "online": by the running whitening of `StreamingNICA`, which starts from the
+        first 100 + 20 d samples (200 at least); outputs are zero until then. "offline": once, by `fit`, from all the data but
+        outliers, as the paper does; `partial_fit` and `learn_one` need a `fit` before. False: the mixtures are white already.
     eta0, decay, power : float, default=0.01, 1e-5, 1.0
-        The learning rate at sample t (from 0) is ``eta0 / (1 + decay * t) ** power``, as in the paper. If `eta0` is a function of
-        t, it is the whole schedule.
+        Learning rate at sample t (from 0), ``eta0 / (1 + decay * t) ** power``, or `eta0` as a function of t.
     guards : bool or collection of str, default=True
         Repairs to switch on: all, none, or some of ("silent", "rate"); see `bionica.kernels.guards`.
     init : "random" or dict, default="random"
-        Initial weights: random (orthonormal), or arrays by the paper's names, W.
-        Those that are not given are as if it were "random". They are copied.
+        Initial weights: random (orthonormal), or an array, ``{"W": W}``.
     n_epochs, shuffle : int, bool, default=1, False
         How often `fit` presents the data, and whether in random order, another in each epoch (within the blocks of a Dask array).
     random_state : int, RandomState instance or None, default=None
@@ -164,10 +153,8 @@ class NonnegativePCA(OfThePaper, OnlineEstimator):
     ----------
     components_ : ndarray of shape (n_components, n_features)
         What the network does to a mixture for which every output fires; if some are silent, the others settle without them.
-    mixing_ : ndarray of shape (n_features, n_components)
-        The estimated A, pseudoinverse of `components_`.
-    spectra_ : ndarray of shape (n_components, n_features)
-        The spectrum of each source, a row each: `mixing_.T`.
+    mixing_, spectra_ : ndarray
+        The estimated A, pseudoinverse of `components_`, (n_features, n_components); and its transpose, a spectrum in each row.
     W_, whitening_ : ndarray
         Weights from the whitened mixtures, (n_components, n_components), and the whitening, (n_components, n_features).
     n_components_, n_features_in_, n_samples_seen_ : int
@@ -235,7 +222,8 @@ class NonnegativePCA(OfThePaper, OnlineEstimator):
 
     def _learner_for(self, k: int, dtype: Any, X: Any = None, state: Any = None) -> Any:
         offline_only_in_fit(self, X, state)
-        params = Params(Exact(float(np.finfo(dtype).eps)), self._chosen_guards(), 0)
+        eps = float(np.finfo(dtype).eps)
+        params = Params(Exact(eps), self._chosen_guards(), 0, 0, eps)
         rates = [Schedule(self.eta0, self.decay, self.power, 1.0)]
         if state is not None:
             return NetworkLearner(state, params, rates)

@@ -159,10 +159,9 @@ RULE = register(
 class TwoCompartmentNICA(OfThePaper, OnlineEstimator):
     """Nonnegative ICA by a single layer of 2-compartmental neurons: Algorithm 2 of the paper, with its local rules.
 
-    The network is a model of a circuit: each synapse learns from what its two neurons know (the guards, repairs of appendix C,
-    know more). With `as_published` it has the paper's settings. Without, it has untuned ones, which separate most mixing matrices
-    up to a condition number of about 30 (:doc:`/paper/local-networks`). To separate data, use `StreamingNICA`, `BatchNICA` or
-    `MinimumVolumeCone`.
+    A model of a circuit: each synapse learns from what its two neurons know (the guards, repairs of appendix C, know more).
+    `as_published` has the paper's settings; the default ones separate most mixing matrices up to a condition number of about 30
+    (:doc:`/paper/local-networks`). To separate data, use `StreamingNICA`, `BatchNICA` or `MinimumVolumeCone`.
 
     Parameters
     ----------
@@ -172,24 +171,20 @@ class TwoCompartmentNICA(OfThePaper, OnlineEstimator):
         The lateral weights W_zz learn at the rate eta/tau. Every eta must be below tau. None: 0.19/d if `eta0` and `decay` are
         None, else 0.8.
     eta0, decay, power : float, default=None, None, 1.0
-        The learning rate at sample t (from 0) is ``eta0 / (1 + decay * t) ** power``, as in the paper. If `eta0` is a function of
-        t, it is the whole schedule. None: 0.0375/d and 1e-5 max(10, d) if both are None, else 0.1 and 0.01.
+        Learning rate at sample t (from 0), ``eta0 / (1 + decay * t) ** power``, or `eta0` as a function of t. None: 0.0375/d and
+        1e-5 max(10, d) if both are None, else 0.1 and 0.01.
     mean_window : int, default=None
-        Running means weigh sample t by 1/t as in the paper; with a window, by 1/min(t, mean_window). None is a window of 300 if
-        both rates are None.
+        Samples of the running means. None: 300 if both rates are None, else all, as in the paper.
     average : bool, default=True
         Whether `transform` reads out with weights averaged over the samples; `partial_fit_transform` never does.
     dynamics : {"exact", "gradient"}, default="exact"
-        How the neurons settle: exactly (a nonnegative quadratic program, as in the paper's experiments) or by the
-        projected gradient iteration of the algorithm box.
+        How the neurons settle: exactly (a nonnegative quadratic program), or by the iteration of the algorithm box.
     gamma, settle_tol, settle_steps : float, float, int, default=None, 1e-10, 10000
-        Of the gradient dynamics: the step (None: one that is safe for the weights at hand), the share of the input by which no
-        activity may be off at the end (at least 64 rounding units), and the most steps for a sample.
+        Of the gradient dynamics: the step (None: a safe one), the relative error of the activities at the end, and the most steps.
     guards : bool or collection of str, default=True
         Repairs to switch on: all, none, or some of ("silent", "spectrum", "rate"); see `bionica.kernels.guards`.
     init : "random" or dict, default="random"
-        Initial weights: random (orthonormal feedforward, identity lateral), or arrays by the paper's names, W_xz, W_zz.
-        Those that are not given are as if it were "random". They are copied.
+        Initial weights: random (orthonormal feedforward, identity lateral), or arrays by name for some of W_xz, W_zz.
     n_epochs, shuffle : int, bool, default=1, False
         How often `fit` presents the data, and whether in random order, another in each epoch (within the blocks of a Dask array).
     random_state : int, RandomState instance or None, default=None
@@ -199,10 +194,8 @@ class TwoCompartmentNICA(OfThePaper, OnlineEstimator):
     ----------
     components_ : ndarray of shape (n_components, n_features)
         What the network does to a mixture for which every output fires; if some are silent, the others settle without them.
-    mixing_ : ndarray of shape (n_features, n_components)
-        The estimated A, pseudoinverse of `components_`.
-    spectra_ : ndarray of shape (n_components, n_features)
-        The spectrum of each source, a row each: `mixing_.T`.
+    mixing_, spectra_ : ndarray
+        The estimated A, pseudoinverse of `components_`, (n_features, n_components); and its transpose, a spectrum in each row.
     W_xz_, W_zz_ : ndarray
         The weights, (n_components, n_features) and (n_components, n_components).
     n_components_, n_features_in_, n_samples_seen_ : int

@@ -25,7 +25,7 @@ from sklearn.utils import check_random_state
 
 from .._compat.sklearn import NONNEGATIVE, SHARE
 from ..estimator import PARAMETERS, OfThePaper, OnlineEstimator, weights
-from ..kernels.guards import Guards, flip_silent, lift_eigenvalues
+from ..kernels.guards import Params, flip_silent, lift_eigenvalues
 from ..kernels.learner import NetworkLearner, Rate, Schedule
 from ..kernels.plasticity import apply, follow, follow_input, hebb, hebb_input, mean_weight, multiply, project, subtract
 from ..kernels.rule import Rule, first_state, orthonormal_rows, register, scratch, shapes, solve_lateral
@@ -57,16 +57,6 @@ class State(NamedTuple):
     fired: np.ndarray
     rng: np.ndarray
     repairs: np.ndarray
-
-
-class Params(NamedTuple):
-    """What the user chose."""
-
-    dynamics: Any
-    guards: Guards
-    average: int  # 0: weights are not averaged
-    mean_window: int  # 0: the whole past
-    eps: float
 
 
 class Work(NamedTuple):
@@ -170,23 +160,19 @@ class TwoLayerNSM(OfThePaper, OnlineEstimator):
     n_components : int, default=None
         Number of sources d. None: the rank of the X of `fit`; in a stream, the number of mixtures.
     eta0, decay, power : float, default=0.1, 1e-6, 1.0
-        The learning rate at sample t (from 0) is ``eta0 / (1 + decay * t) ** power``, as in the paper. If `eta0` is a function of
-        t, it is the whole schedule.
+        Learning rate at sample t (from 0), ``eta0 / (1 + decay * t) ** power``, or `eta0` as a function of t.
     whitening_eta0, whitening_decay : float, default=0.01, 0.01
         Learning rate of the whitening layer, zeta_t = whitening_eta0 / (1 + whitening_decay t).
     mean_window : int, default=None
-        Running means weigh sample t by 1/t as in the paper; with a window, by 1/min(t, mean_window).
+        Samples of the running means. None: all, as in the paper.
     dynamics : {"exact", "gradient"}, default="exact"
-        How the neurons settle: exactly (a nonnegative quadratic program, as in the paper's experiments) or by the
-        projected gradient iteration of the algorithm box.
+        How the neurons settle: exactly (a nonnegative quadratic program), or by the iteration of the algorithm box.
     gamma, settle_tol, settle_steps : float, float, int, default=None, 1e-10, 10000
-        Of the gradient dynamics: the step (None: one that is safe for the weights at hand), the share of the input by which no
-        activity may be off at the end (at least 64 rounding units), and the most steps for a sample.
+        Of the gradient dynamics: the step (None: a safe one), the relative error of the activities at the end, and the most steps.
     guards : bool or collection of str, default=True
         Repairs to switch on: all, none, or some of ("silent", "spectrum"); see `bionica.kernels.guards`.
     init : "random" or dict, default="random"
-        Initial weights: random (orthonormal feedforward, identity lateral), or arrays by the paper's names, W_xh, W_hg, W_hy, W_yy.
-        Those that are not given are as if it were "random". They are copied.
+        Initial weights: random (orthonormal feedforward, identity lateral), or arrays by name for some of W_xh, W_hg, W_hy, W_yy.
     n_epochs, shuffle : int, bool, default=1, False
         How often `fit` presents the data, and whether in random order, another in each epoch (within the blocks of a Dask array).
     random_state : int, RandomState instance or None, default=None
@@ -196,10 +182,8 @@ class TwoLayerNSM(OfThePaper, OnlineEstimator):
     ----------
     components_ : ndarray of shape (n_components, n_features)
         What the network does to a mixture for which every output fires; if some are silent, the others settle without them.
-    mixing_ : ndarray of shape (n_features, n_components)
-        The estimated A, pseudoinverse of `components_`.
-    spectra_ : ndarray of shape (n_components, n_features)
-        The spectrum of each source, a row each: `mixing_.T`.
+    mixing_, spectra_ : ndarray
+        The estimated A, pseudoinverse of `components_`, (n_features, n_components); and its transpose, a spectrum in each row.
     W_xh_, W_hg_, W_hy_, W_yy_ : ndarray
         The weights, (n_components, n_features) and three times (n_components, n_components).
     n_components_, n_features_in_, n_samples_seen_ : int
