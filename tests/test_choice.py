@@ -7,7 +7,8 @@ import pytest
 
 import bionica
 from bionica import BatchNICA, MinimumVolumeCone, StreamingNICA, separate, separation
-from bionica.trust.count import Count, decided
+from bionica.trust.count import Count
+from bionica.trust.diagnosis import Diagnosis
 from bionica.trust.outliers import are_inliers
 from conftest import worst_correlation
 
@@ -120,8 +121,8 @@ def nonnegative_mixtures(seed, n=300, d=3, k=12):
 @pytest.mark.parametrize("agreed", [True, False])
 def test_a_number_that_the_data_do_not_decide_is_a_finding_and_every_candidate_is_fitted(agreed, monkeypatch):
     count = Count(3, (2, 4), {2: 1.0, 3: 2.0, 4: 10.0, 5: 50.0}, agreed)
+    monkeypatch.setattr(Diagnosis, "ok", False)  # of the fit itself
     monkeypatch.setattr(separation, "count_sources", lambda X: count)
-    monkeypatch.setattr(separation, "decided", lambda count, sound: count)
     found = bionica.separate(nonnegative_mixtures(0), random_state=0)
     assert not found.diagnosis_.ok
     assert found.diagnosis_.findings[0].name == "number"
@@ -129,14 +130,14 @@ def test_a_number_that_the_data_do_not_decide_is_a_finding_and_every_candidate_i
     assert all(other.diagnosis_.uncertainty_ is not None for other in found.alternatives_.values())
 
 
-def test_numbers_whose_fits_show_a_problem_are_no_candidates(monkeypatch):
-    count = Count(2, (3, 4), {2: 1.0, 3: 2.0, 4: 10.0, 5: 50.0})
-    assert decided(count, {3, 4})[:2] == (3, (4,))
-    assert decided(count, {2})[:2] == (2, ())
-    assert decided(count, ()) == count
-    monkeypatch.setattr(separation, "count_sources", lambda X: count)
-    found = bionica.separate(nonnegative_mixtures(0), random_state=0)  # two sources leave a signal
-    assert found.choice_.n_sources == len(found.components_) == 3
+def test_numbers_whose_fits_show_a_problem_are_no_candidates_beside_a_fit_without(monkeypatch):
+    """Two sources leave a signal, and five differ between halves."""
+    monkeypatch.setattr(separation, "count_sources", lambda X: Count(3, (2, 5), {}))
+    found = bionica.separate(nonnegative_mixtures(0), random_state=0)
+    assert found.diagnosis_.ok and found.choice_.candidates == () and found.alternatives_ == {}
+    monkeypatch.setattr(separation, "count_sources", lambda X: Count(2, (3, 5), {}))
+    found = bionica.separate(nonnegative_mixtures(0), random_state=0)
+    assert not found.diagnosis_.ok and found.choice_.candidates == (3, 5)
 
 
 def test_outputs_that_are_zero_everywhere_are_never_a_result(monkeypatch):

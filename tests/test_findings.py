@@ -12,8 +12,19 @@ from bionica.offline.whitening import rank_of
 from bionica.separation import _better
 from bionica.trust import count
 from bionica.trust.diagnosis import Diagnosis, diagnose
-from bionica.trust.findings import _structure, _subtracted, exceeds, finding, measure, ranked_findings, uncertain
-from bionica.trust.halves import Uncertainty, follows_curve, is_nonnegative, roughness
+from bionica.trust.findings import (
+    _enlarged,
+    _structure,
+    _subtracted,
+    _turned,
+    _untouched,
+    exceeds,
+    finding,
+    measure,
+    ranked_findings,
+    uncertain,
+)
+from bionica.trust.halves import Uncertainty, follows_curve, is_nonnegative, roughness, uncertainty
 
 N = 4000
 
@@ -163,6 +174,74 @@ def test_the_standard_error_of_a_slope_is_that_of_residuals_with_each_sample_lef
     assert _subtracted(U, np.zeros(2))[0] == pytest.approx((certain * (2 - explained)) ** 2, rel=1e-9)
 
 
+@pytest.mark.parametrize(
+    ("draw", "untouched"),
+    [
+        (lambda rng: rng.exponential(size=(N, 3)), False),
+        (lambda rng: rng.random((N, 3)) * (rng.random((N, 3)) < 0.5), False),
+        (lambda rng: rng.dirichlet([1, 1, 1], N), False),  # the density falls from zero on
+        (lambda rng: rng.gamma(2, size=(N, 3)), True),  # m = 2
+        (lambda rng: 0.1 + rng.random((N, 3)), True),
+    ],
+)
+def test_a_facet_is_untouched_if_the_density_vanishes_there(draw, untouched):
+    S = draw(np.random.default_rng(0))
+    assert (_untouched(S, np.zeros(3), 1.0) == untouched).all()
+    assert not _untouched(S, S.std(axis=0), 1.0).any()  # noise hides it
+    assert not _untouched(S, np.zeros(3), 4 / N).any()  # samples of a curve
+
+
+@pytest.mark.parametrize("free", [[True, True], [True, False]])
+def test_what_a_cone_that_is_too_small_subtracts_is_left_open(free):
+    """u_1 = s_1 - t s_2 of independent sources, and u_2 = s_2 - t s_1 if both facets are free."""
+    S, t = 0.5 + np.random.default_rng(0).random((50_000, 2)), 1 / 3
+    U = S @ (np.eye(2) - t * np.array([[0, free[1]], [1, 0]]))
+    true = S[:, 0] * (S[:, 0] @ U[:, 0]) / (S[:, 0] @ S[:, 0])
+    share = _enlarged(U, np.array(free))
+    assert share[0] == pytest.approx(np.mean((U[:, 0] - true) ** 2) / U[:, 0].var(), rel=0.05)
+    assert _enlarged(U, np.array([False, False])).tolist() == [0, 0]
+    assert _enlarged(S, np.array(free)).max() < 1e-3  # uncorrelated
+
+
+def test_outputs_of_nonnegative_ica_turn_until_one_is_negative():
+    """Angles from -a to b are as likely: the mean of sin^2 is about (a^3 + b^3) / 3 (a + b)."""
+    angles = np.linspace(0.2, np.pi / 2 - 0.1, 1000)
+    U = np.column_stack([np.cos(angles), np.sin(angles)])
+    scale = U.std(axis=0)
+    b, a = (
+        np.arctan2(np.sin(0.2) / scale[1], np.cos(0.2) / scale[0]),
+        np.arctan2(np.sin(0.1) / scale[0], np.cos(0.1) / scale[1]),
+    )
+    np.testing.assert_allclose(_turned(U), (a**3 + b**3) / (3 * (a + b)), rtol=1e-6)
+    assert _turned(np.eye(3)[[0, 1, 2, 0]]).max() == 0
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_sources_that_are_never_zero_are_doubted_and_those_that_are_sometimes_are_not():
+    rng = np.random.default_rng(0)
+    A = rng.random((2, 12))
+    for offset in (0.0, 0.5):
+        X = (offset + rng.random((1500, 2))) @ A
+        X += 0.003 * rng.standard_normal(X.shape)
+        diagnosis = MinimumVolumeCone(2, random_state=0).fit(X).diagnose(X, refit=False)
+        assert [one.name for one in diagnosis.findings] == (["facets", "offset"] if offset else [])
+    assert "Bring samples in which some sources are absent" in str(diagnosis)
+    assert "dark level" in str(diagnosis)
+
+
+def test_a_constant_mixture_is_not_saturated():
+    X = np.column_stack([sources(), np.full(N, 7.0)])
+    assert "ceiling" not in found(X, np.eye(3, 4), np.eye(4, 3), uncorrelated=False)
+
+
+def test_the_number_of_sources_is_named_before_noise():
+    """What is unexplained is noise only if it has no direction of its own."""
+    noise = finding("uncertain", cause="noise")._replace(remedies=("average",))
+    ranked = ranked_findings([noise, finding("directions", 1.0, d=3)])
+    assert [(one.name, one.remedies) for one in ranked] == [("directions", ("count",)), ("uncertain", ())]
+    assert ranked_findings([noise])[0].remedies == ("average",)
+
+
 def test_noise_or_halves_are_named_as_the_cause_of_an_error():
     assert uncertain(np.array([0.01, 0.02]), np.array([0.01, 0.01])) == []
     (noise,) = uncertain(np.array([0.01, 0.03]), np.array([0.01, 0.02]))
@@ -200,6 +279,30 @@ def test_rows_follow_a_curve_if_fewer_than_d_of_them_are_independent(n, periods,
     """Of a circle with steps of angle h, n (1 - cos h) are: 1.6 for 4 turns in 200 steps, 2.5 for 5. 100 rows a source are used."""
     angle = 2 * np.pi * periods * np.arange(n) / n
     assert follows_curve(np.column_stack([3 + np.cos(angle), 3 + np.sin(angle)]), 2) == curve
+
+
+@pytest.mark.parametrize(("d", "doubted"), [(2, False), (3, True)])
+def test_a_curve_of_both_signs_leaves_three_sources_open(d, doubted):
+    """It touches the facets of three sources in points, and those of two at its ends."""
+    t = np.linspace(0, 1, 300)[:, None]
+    S = np.exp(-0.5 * ((t - np.linspace(0.3, 0.7, d)) / 0.08) ** 2)
+    A = np.random.default_rng(0).standard_normal((8, d))
+    verdict = diagnose(S @ A.T, np.linalg.pinv(A), A, lambda rows: (np.linalg.pinv(A), A), n=300, uncorrelated=False)
+    assert ("ambiguous" in [one.name for one in verdict.findings]) == doubted
+    assert (verdict.uncertainty_.sources.min() == 1) == doubted
+
+
+def test_errors_of_spectra_are_those_of_their_shape_and_one_lost_refit_does_not_count():
+    S, calls = sources(), []
+    A = np.random.default_rng(0).random((6, 3))
+    W = np.linalg.pinv(A)
+
+    def fit(rows):
+        calls.append(rows)
+        lost = len(calls) > 5
+        return (1e3 * W, A / 1e3) if not lost else (W[::-1] + 5, A + 100 * np.arange(6)[:, None])
+
+    assert uncertainty(S @ A.T, W, A, fit, np.zeros(3)).mixing.max() < 1e-12
 
 
 def refits(W, A, contiguous):

@@ -25,7 +25,7 @@ from .io.reader import label_columns
 from .offline.batch_nica import BatchNICA
 from .samples import DaskRows, some_rows, warn
 from .streaming_nica import StreamingNICA
-from .trust.count import Count, decided
+from .trust.count import Count
 from .trust.diagnosis import Diagnosis
 from .trust.findings import exceeds, ranked_findings, undecided
 from .trust.halves import match
@@ -166,31 +166,32 @@ def separate(
         if failure is not None and not tried:
             raise failure
         method, why = _better({name: diagnosis for name, (_, diagnosis) in tried.items()})
-    fits = {}
-    for d in (count.n_sources, *count.candidates) if count.candidates else ():
-        with suppress(ValueError, DivergenceError):
-            fits[d] = tried[method] if d == count.n_sources and method in tried else fitted(method, d, sample, None)
-    first, count = count.n_sources, decided(count, {d for d, (_, diagnosis) in fits.items() if diagnosis.ok})
-    if first == count.n_sources and method in tried:
-        fits[first] = tried[method]
-    name = "streaming" if horizon is not None and method == "batch" else method
-    if count.n_sources in fits and horizon is None and len(sample) == data.shape[0]:
-        estimator, diagnosis = fits[count.n_sources]
+    doubts = []
+    if method == "batch" and "cone" in tried:  # if sources are uncorrelated, both are right
+        Y, other = (tried[name][0].transform(sample) for name in ("batch", "cone"))
+        angles = match(Y - Y.mean(axis=0), other - other.mean(axis=0))[1]
+        doubts = exceeds("methods", np.sin(np.radians(angles)) ** 2)
+    if horizon is not None and method == "batch":
+        method = "streaming"
+    if method in tried and horizon is None and len(sample) == data.shape[0]:
+        estimator, diagnosis = tried[method]
     else:
-        rows = data.array if isinstance(data, DaskRows) else data
-        estimator, diagnosis = fitted(name, count.n_sources, rows, horizon)
+        estimator, diagnosis = fitted(
+            method, count.n_sources, data.array if isinstance(data, DaskRows) else data, horizon
+        )
     if hasattr(owner, "feature_names_in_"):  # it was fitted to an array
         estimator.feature_names_in_ = owner.feature_names_in_
         diagnosis = replace(diagnosis, mixtures=estimator._names["mixtures"])
-    doubts = undecided(count)
-    if method == "batch" and "cone" in tried and count.n_sources == first:  # if batch is right, the cone is right too
-        Y, other = (tried[name][0].transform(sample) for name in ("batch", "cone"))
-        angles = match(Y - Y.mean(axis=0), other - other.mean(axis=0))[1]
-        doubts += exceeds("methods", np.sin(np.radians(angles)) ** 2)
+    alternatives = {}
+    for d in count.candidates:
+        with suppress(ValueError, DivergenceError):
+            alternatives[d], verdict = fitted(method, d, sample, None)
+            alternatives[d].diagnosis_ = verdict
+    if diagnosis.ok:  # fewer sources leave a signal, or more differ between halves
+        count = count._replace(candidates=tuple(d for d, other in alternatives.items() if other.diagnosis_.ok))
+    doubts += undecided(count)
     estimator.diagnosis_ = replace(diagnosis, findings=ranked_findings((*diagnosis.findings, *doubts)))
-    estimator.alternatives_ = {d: fits[d][0] for d in count.candidates if d in fits}
-    for d, other in estimator.alternatives_.items():
-        other.diagnosis_ = fits[d][1]
+    estimator.alternatives_ = {d: other for d, other in alternatives.items() if d in count.candidates}
     verdicts = {type(other).__name__: verdict for other, verdict in tried.values()}
     estimator.choice_ = Choice(
         len(estimator.components_), count.candidates, count.angles, type(estimator).__name__, why, verdicts

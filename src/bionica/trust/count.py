@@ -27,7 +27,7 @@ Nothing here knows how a cone is fitted: `cones` maps samples Z (m, q) with nois
 the ones that agree best count (`cone.fit.rough_cones`). If X is nonnegative, spectra B are given too, and must not be negative.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -94,16 +94,8 @@ def count_sources(X: Array, cones: Callable[[Array, Array, float], list[Array]],
     if not jumps or (white and bound < 2 and not agreed):  # white noise explains all but one direction
         return Count(1, (), angles)
     best = max(agreed or jumps, key=lambda q: jumps[q])
-    others = sorted(jumps.keys() - {best}, key=lambda q: -jumps[q])
-    candidates = tuple(q for q in others if jumps[q] > max(jumps.values()) / 3)
+    candidates = tuple(q for q in jumps if q != best and jumps[q] > max(jumps.values()) / 3)
     return Count(best, candidates, angles, bool(agreed))
-
-
-def decided(count: Count, sound: Collection[int]) -> Count:
-    """Of the numbers that the data allow, those whose fits are `sound`, if any: too few sources leave a signal, too many differ."""
-    numbers = (count.n_sources, *count.candidates)
-    n, *others = [q for q in numbers if q in sound] or numbers
-    return count._replace(n_sources=n, candidates=tuple(others))
 
 
 def _angle(first: list[Array], second: list[Array], scale: Array) -> float:
