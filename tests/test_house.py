@@ -31,8 +31,8 @@ def test_what_several_docstrings_say_of_a_parameter_is_the_same():
     ]
     shared = ("gamma, settle_tol, settle_steps", "n_epochs, shuffle", "random_state", "average", "feature_names_in_")
     for name in shared:
-        pattern = rf"^    {re.escape(name)} : .*\n(?:        .*\n)+"
-        entries = {cls.__name__: re.findall(pattern, cls.__doc__, re.M) for cls in networks}
+        pattern = rf"^{re.escape(name)} : .*\n(?:    .*\n)+"
+        entries = {cls.__name__: re.findall(pattern, inspect.getdoc(cls), re.M) for cls in networks}
         texts = {" ".join(found[0].split()) for found in entries.values() if found}
         assert sum(map(bool, entries.values())) > 1, name
         assert len(texts) == 1, (name, texts)
