@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment, nnls
 
-from ..offline.whitening import ChunkedRows, Moments, merge_moments, moments
+from ..offline.whitening import ChunkedRows, Moments, fold, merge_moments, moments
 from ..trust.halves import follows_curve, is_nonnegative, noise_explains
 from ..trust.outliers import Limit, are_inliers, histogram, is_inlier, limit_of, metric
 from .fit import MAX_ROUNDS, Fit, Settings, data_of, distance_outside, fit_data, largest_distance
@@ -265,7 +265,7 @@ def begin(X: ChunkedRows, sample: Samples, rate: float, d: int, noise: Any, sett
     rows, n = sample.z, X.shape[0]
     channels = find_channels(rows, d, noise)
     if rate < 1 and channels.projected:  # the leading directions of all rows
-        back = X.fold(back_projection, operator.add, channels)
+        back = fold(X, back_projection, operator.add, channels)
         channels = channels._replace(subspace=np.ascontiguousarray(np.linalg.qr(back)[0]))
     Z, gate = channels.rows(rows), Gate()
     if settings.outliers:
@@ -277,10 +277,10 @@ def begin(X: ChunkedRows, sample: Samples, rate: float, d: int, noise: Any, sett
             distance = distance_outside(Z, fit)
         gate = Gate(None, fit, largest_distance(distance, settings.outliers))
     ruler = metric(rows / rows.dtype.type(channels.scale), None) if rate < 1 else None
-    total = totals(rows, channels, gate) if rate == 1 else X.fold(totals, merge_totals, channels, gate, ruler)
+    total = totals(rows, channels, gate) if rate == 1 else fold(X, totals, merge_totals, channels, gate, ruler)
     if ruler is not None and (limit := limit_of(ruler, total.distances)) is not None:
         gate = gate._replace(limit=limit)
-        total = X.fold(totals, merge_totals, channels, gate)
+        total = fold(X, totals, merge_totals, channels, gate)
     samples = sample._replace(z=Z, extreme=np.ones(len(Z), dtype=bool)).take(gate.used(rows, Z, channels))
     fit, data, curve = _first_fit(samples.z, total, channels, d, settings, seed)
     refit = partial(fit_data, at=fit.coordinates, channels=channels, rng=np.random.RandomState(seed))

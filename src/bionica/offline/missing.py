@@ -62,6 +62,12 @@ def _low_rank(X: Array, d: int) -> tuple[Array, Array, float]:
     return A, np.sqrt(squares / n_there), noise
 
 
+def _predicted(X: Array, A: Array, noise: float) -> Array:
+    """a_j' s for every cell of X."""
+    there = ~np.isnan(X)
+    return _scores(np.where(there, X, 0.0), there.astype(np.float64), A, noise)[0] @ A.T
+
+
 def completed(X: Array, d: int) -> Array:
     """A copy of X with its NaN replaced, by d directions. Each row and each column must hold a number.
 
@@ -74,10 +80,8 @@ def completed(X: Array, d: int) -> Array:
         block = X[rows]
         t = np.flatnonzero(np.isnan(block).any(axis=1))
         x = block[t].astype(np.float64)
-        there = ~np.isnan(x)
-        s, _ = _scores(np.where(there, x, 0.0), there.astype(np.float64), A, noise)
-        guess = s @ A.T + residual * rng.standard_normal(x.shape)
-        block[t] = np.where(there, x, guess if least < 0 else np.maximum(guess, 0))
+        guess = _predicted(x, A, noise) + residual * rng.standard_normal(x.shape)
+        block[t] = np.where(np.isnan(x), guess if least < 0 else np.maximum(guess, 0), x)
     return X
 
 
@@ -87,10 +91,9 @@ def predicted_rank(X: Array, most: int = 12) -> int:
     hidden = ~np.isnan(X) & (np.random.RandomState(0).random_sample(X.shape) < _HIDDEN)
     best, least = 1, np.inf
     for d in range(1, min(most, *X.shape) + 1):
-        A, _, noise = _low_rank(np.where(hidden, np.nan, X), d)
-        there = ~hidden & ~np.isnan(X)
-        s, _ = _scores(np.where(there, X, 0.0), there.astype(np.float64), A, noise)
-        error = float(np.sum((s @ A.T - X)[hidden] ** 2))
+        known = np.where(hidden, np.nan, X)
+        A, _, noise = _low_rank(known, d)
+        error = float(np.sum((_predicted(known, A, noise) - X)[hidden] ** 2))
         if error < 0.99 * least:
             best, least = d, error
         elif d == best + 2:

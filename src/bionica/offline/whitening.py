@@ -46,15 +46,6 @@ class ChunkedRows(ABC):
     def fold_numbered(self, of_block: Callable[..., T], join: Callable[[T, T], T], *arguments: Any) -> T:
         """Return ``of_block(block, number of its first row, *arguments)`` for every block, joined as a tree."""
 
-    def fold(self, of_block: Callable[..., T], join: Callable[[T, T], T], *arguments: Any) -> T:
-        """Return ``of_block(block, *arguments)`` for every block, joined as a tree."""
-        total: T = self.fold_numbered(_without_number, join, of_block, *arguments)
-        return total
-
-
-def _without_number(block: Array, _: int, of_block: Callable[..., T], *arguments: Any) -> T:
-    return of_block(block, *arguments)
-
 
 class ArrayRows(ChunkedRows):
     """The rows of an array in memory, in blocks of a few megabytes; `first` is the number of its first row."""
@@ -87,8 +78,15 @@ def joined(parts: Iterable[T], join: Callable[[T, T], T]) -> T:
 
 
 def fold(X: Array | ChunkedRows, of_block: Callable[..., T], join: Callable[[T, T], T], *arguments: Any) -> T:
-    """``of_block(block, *arguments)`` for every block of X, joined two by two; an array is one block."""
-    return X.fold(of_block, join, *arguments) if isinstance(X, ChunkedRows) else of_block(X, *arguments)
+    """``of_block(block, *arguments)`` for every block of X, joined as a tree; an array is one block."""
+    if not isinstance(X, ChunkedRows):
+        return of_block(X, *arguments)
+    total: T = X.fold_numbered(_without_number, join, of_block, *arguments)
+    return total
+
+
+def _without_number(block: Array, _: int, of_block: Callable[..., T], *arguments: Any) -> T:
+    return of_block(block, *arguments)
 
 
 def row_blocks(n_rows: int, n_columns: int, itemsize: int = 8) -> Iterator[slice]:
