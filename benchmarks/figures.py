@@ -6,6 +6,7 @@
 
 The output of NAME is written to results/NAME.md, with commands, commit, machine and seconds; pages include these files. Pictures of
 `bionica reproduce` are copied into docs; README and the page of the paper have their tables between two comments. JOBS: the cores.
+COMMIT in the environment names the commit where there is no repository.
 """
 
 import argparse
@@ -110,7 +111,8 @@ def main():
     if unknown := set(arguments.names) - set(COMMANDS):
         parser.error(f"{', '.join(sorted(unknown))} is unknown: choose from {', '.join(COMMANDS)}")
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    commit = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True).stdout
+    git = ["git", "rev-parse", "--short", "HEAD"]
+    commit = os.environ.get("COMMIT") or subprocess.run(git, cwd=ROOT, capture_output=True, text=True).stdout
     values = {"JOBS": str(os.cpu_count()), "FOLDER": str(arguments.data)}
     for name in arguments.names:
         if name == "real_spectra" and not arguments.data:
