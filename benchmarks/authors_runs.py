@@ -1,8 +1,9 @@
 """Outputs of the authors' code beside those of `bionica.paper.authors`, from the same weights: the largest difference of each run.
 
     python benchmarks/authors_runs.py authors_runs.npz
+    python benchmarks/authors_runs.py sources.npy           their images: both matrices, and the rates of table 1 exchanged
 
-The file is not in this repository. It holds, for each run (d3_run0, ...), mixtures X, the initial weights W0 (of the first layer)
+The files are not in this repository. The first holds, for each run (d3_run0, ...), mixtures X, the initial weights W0 (of the first layer)
 and V0 (of the second layer of 2-layer NSM, and of Nonnegative PCA), and of the authors' code the outputs (algorithm1, algorithm2,
 nsm, npca) and the neurons that it flipped (algorithm1_flipped, ...). To the right: the first sample with a difference above 1e-8,
 and the difference if the initial weights are changed by 1e-15, which is what rounding alone explains.
@@ -15,6 +16,8 @@ import sys
 
 import numpy as np
 
+from bionica import sweep
+from bionica.datasets import paper_mixing
 from bionica.paper.authors import AuthorsRun
 
 #: Class, name of its outputs in the file, and the weights that it begins with.
@@ -43,7 +46,31 @@ def main(path):
             print(f"| {run} | {network} | {difference.max():.1e} | {first} | {rounding.max():.1e} |")
 
 
+def images(path):
+    """Print how many of ten runs have an error below 0.1 over the last of five presentations of the images (median)."""
+    T, networks = np.load(path).size // 3, ("InterneuronNICA", "TwoCompartmentNICA")
+    exchanged = ({"eta0": 1e-2, "decay": 1e-4}, {"eta0": 1e-3, "decay": 1e-6})
+    print("| matrix, rates | Algorithm 1 | Algorithm 2 |\n|---|---|---|")
+    for title, matrix, rates in (
+        ("of the data, table 1", "images", ({}, {})),
+        ("printed, table 1", "images-printed", ({}, {})),
+        ("of the data, exchanged", "images", exchanged),
+    ):
+        data = {"kind": "images", "path": path, "mixing": paper_mixing(matrix).tolist(), "epochs": 5}
+        plan = {"seeds": 10, "times": [4 * T, 5 * T], "data": [data]}
+        plan["network"] = [
+            {"name": network, "published": "images", "params": params}
+            for network, params in zip(networks, rates, strict=True)
+        ]
+        table, cells = sweep.run(plan, device="cpu"), []
+        for network in networks:
+            before, end = np.reshape([row["error"] for row in table if row["network"] == network], (10, 2)).T
+            last = 5 * end - 4 * before  # errors are means from the first sample on
+            cells.append(f"{np.sum(last < 0.1)} of 10 ({np.median(last):.2g})")
+        print(f"| {title} | {' | '.join(cells)} |", flush=True)
+
+
 if __name__ == "__main__":
     if len(sys.argv) != 2:
         sys.exit(__doc__)
-    main(sys.argv[1])
+    (images if sys.argv[1].endswith(".npy") else main)(sys.argv[1])
