@@ -3,7 +3,7 @@
     python benchmarks/authors_runs.py authors_runs.npz
     python benchmarks/authors_runs.py sources.npy           their images: both matrices, and the rates of table 1 exchanged
 
-The files are not in this repository. The first holds, for each run (d3_run0, ...), mixtures X, the initial weights W0 (of the first layer)
+They are not in this repository. The first has, of each run (d3_run0, ...), mixtures X, the initial weights W0 (of the first layer)
 and V0 (of the second layer of 2-layer NSM, and of Nonnegative PCA), and of the authors' code the outputs (algorithm1, algorithm2,
 nsm, npca) and the neurons that it flipped (algorithm1_flipped, ...). To the right: the first sample with a difference above 1e-8,
 and the difference if the initial weights are changed by 1e-15, which is what rounding alone explains.
