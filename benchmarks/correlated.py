@@ -1,6 +1,6 @@
 """Correlated sources: MinimumVolumeCone beside BatchNICA, NMF, FastICA and "knows A", on data without any tuning.
 
-    python benchmarks/correlated.py --jobs 2 --write               everything
+    python benchmarks/correlated.py --jobs 2                       everything
     python benchmarks/correlated.py --quick --tables copula        a part of it, in minutes
     BIONICA_PAPER_IMAGES=DIR python benchmarks/correlated.py       with the paper's images, DIR/sources.npy (3 x 63504)
     python benchmarks/correlated.py --json here.json, --beside     beside another checkout (see runner.py)

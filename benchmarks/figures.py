@@ -49,6 +49,10 @@ COMMANDS = {
     "correlated": [
         "benchmarks/correlated.py --seed0 860000 --tables copula,chemistry,stream,uncorrelated,outliers --jobs JOBS",
     ],
+    "trust": [
+        "benchmarks/trust.py --tables separate --n 400 --seed0 1000000 --jobs JOBS",
+        "benchmarks/trust.py --tables verdicts,streams,bands,counting --jobs JOBS",
+    ],
     "missing": ["benchmarks/missing.py"],
     "real_spectra": [f"benchmarks/real_spectra.py --data FOLDER --jobs JOBS{more}" for more in ("", " --counts")],
     "cluster": ["benchmarks/cluster.py --workers 1 2 4 16", "benchmarks/cluster.py --memory 0.1 0.3 1 2"],
@@ -63,6 +67,7 @@ def output(command, values):
     start = time.perf_counter()
     printed = subprocess.run([sys.executable, *words], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
     seconds = time.perf_counter() - start
+    printed = re.sub(r"\A`python .*\n\n.*\n", "", printed)  # the command and the machine, which stand above
     if printed.startswith("{"):
         printed = errors(json.loads(printed))
     elif "|---" not in printed:

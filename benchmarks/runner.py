@@ -49,7 +49,6 @@ def main(doc, name, tables_of, seed0):
     parser.add_argument("--jobs", type=int, default=1, help="processes, each with one thread")
     parser.add_argument("--json", type=Path, help="write all rows here")
     parser.add_argument("--beside", type=Path, help="rows of another checkout, to print beside these")
-    parser.add_argument("--write", action="store_true", help=f"write benchmarks/results/{name}.md")
     args = parser.parse_args()
     n_seeds = args.seeds or (2 if args.quick else 10)
     tables = tables_of(range(args.seed0, args.seed0 + n_seeds), args.quick)
@@ -58,17 +57,14 @@ def main(doc, name, tables_of, seed0):
         parser.error(f"--tables: {', '.join(sorted(unknown))} is unknown: choose from {', '.join(tables)}")
     before = json.loads(args.beside.read_text()) if args.beside else []
     command = " ".join([f"python benchmarks/{name}.py", *sys.argv[1:]])
-    parts, rows = [f"# {name.capitalize()}\n\n`{command}`\n\n{setting()}.\n"], []
-    print(parts[0], flush=True)
+    print(f"`{command}`\n\n{setting()}.\n", flush=True)
+    rows = []
     for key in chosen:
         mine = run(key, tables[key], args.jobs)
-        parts.append(show(tables[key], mine, [row for row in before if row["table"] == key]))
-        print(parts[-1], flush=True)
+        print(show(tables[key], mine, [row for row in before if row["table"] == key]), flush=True)
         rows += mine
     if args.json:
         args.json.write_text(json.dumps(rows, default=float))
-    if args.write:
-        (RESULTS / f"{name}.md").write_text("\n".join(parts))
 
 
 def run(key, table, jobs=1):

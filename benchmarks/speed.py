@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
-from runner import RESULTS, markdown, seconds, setting
+from runner import markdown, seconds, setting
 
 NETWORKS = ("TwoCompartmentNICA", "InterneuronNICA", "TwoLayerNSM", "NonnegativePCA")
 ONLINE = ("ConeNetwork", "StreamingNICA", *NETWORKS)
@@ -234,7 +234,6 @@ def main():
     parser.add_argument("--rounds", type=int, help="more on a busy machine; 7, or 3 with --quick")
     parser.add_argument("--tables", default="loops,matrices,growth,one,fits,sweep,first_fit,command")
     parser.add_argument("--quick", action="store_true", help="three rounds, smaller sizes")
-    parser.add_argument("--write", action="store_true", help="write benchmarks/results/speed.md")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.worker:
@@ -283,13 +282,9 @@ def main():
     }
     if unknown := set(args.tables.split(",")) - set(tables):
         parser.error(f"--tables: {', '.join(sorted(unknown))} is unknown: choose from {', '.join(tables)}")
-    parts = [f"# Speed\n\n`python benchmarks/speed.py {' '.join(sys.argv[1:])}`\n\n{setting()}.\n"]
-    print(parts[0], flush=True)
+    print(f"`python benchmarks/speed.py {' '.join(sys.argv[1:])}`\n\n{setting()}.\n", flush=True)
     for name in args.tables.split(","):
-        parts.append(tables[name](sources=sources, rounds=rounds))
-        print(parts[-1], flush=True)
-    if args.write:
-        (RESULTS / "speed.md").write_text("\n".join(parts))
+        print(tables[name](sources=sources, rounds=rounds), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """StreamingNICA beside BatchNICA on data without any tuning, and the paper's networks on random mixing matrices.
 
-    python benchmarks/streaming.py --jobs 2 --write                everything
+    python benchmarks/streaming.py --jobs 2                        everything
     python benchmarks/streaming.py --quick --tables random,noise   a part of it, in minutes
     python benchmarks/streaming.py --json here.json, --beside      beside another checkout (see runner.py)
 
