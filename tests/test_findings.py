@@ -150,6 +150,16 @@ def test_what_is_subtracted_is_the_slope_below_zero(density, t):
     assert share[1] == 0
 
 
+@pytest.mark.parametrize("noise", [0.0, 0.3])
+def test_what_is_subtracted_is_no_noise(noise):
+    """As many mixtures as sources: the noise is that below zero which other outputs do not explain."""
+    S = sources(n=20_000)
+    S[:, 0] = 9.0 * (S[:, 0] > 0)
+    U = np.column_stack([S[:, 0] - 0.5 * S[:, 1], S[:, 1:]]) + noise * np.random.default_rng(1).standard_normal(S.shape)
+    measured = measure(U, np.eye(3), np.eye(3), len(U))
+    np.testing.assert_allclose(np.sqrt(measured.noise), noise, rtol=0.7, atol=1e-6)
+
+
 def test_slopes_that_chance_explains_are_not_subtracted():
     """Three standard errors: of 300 pairs of independent outputs with noise, chance exceeds them once or never."""
     rng = np.random.default_rng(0)

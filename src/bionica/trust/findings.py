@@ -223,8 +223,8 @@ def measure(
     if k > d + 1:  # the directions left out show it
         each = square / np.maximum(1 - np.clip(np.einsum("kd,dk->k", A, W), 0, 1), 0.05)
         own = outside = np.maximum(W**2 @ each, outside)
-    elif noise is None:  # the median of Gaussian noise below a facet is half a standard deviation
-        own = np.array([4 * np.median(u[u < 0]) ** 2 if (u < 0).any() else 0.0 for u in U.T])
+    elif noise is None:
+        own = np.array([_noise_below_zero(U, i) for i in range(d)])
     weakest = max(float(np.linalg.svd(A * np.sqrt(energy), compute_uv=False)[-1]) ** 2, 1e-300)
     gram = E @ E.T if len(X) < k else E.T @ E
     leading, *others = np.maximum(np.linalg.eigvalsh(gram)[::-1], 0)[: max(k - d, 1)] / len(X) * (k > d)
@@ -343,6 +343,20 @@ def _turned(U: Array) -> Array:
     np.fill_diagonal(angle, 0)
     squared = (angle**3 + angle.T**3) / np.maximum(3 * (angle + angle.T), 1e-300)
     return np.asarray(np.minimum(squared.sum(axis=1), 1))
+
+
+def _noise_below_zero(U: Array, i: int) -> float:
+    """Variance of the noise of output i, by its values below zero: their median is half a standard deviation of Gaussian noise.
+
+    Times the share of them that other outputs do not explain: an unmixing that is not exact subtracts those, and is no noise.
+    """
+    u, y = U[U[:, i] < 0, i], np.maximum(np.delete(U[U[:, i] < 0], i, axis=1), 0)
+    free = len(u) - U.shape[1]
+    if free <= 0 or not u.var():
+        return 0.0
+    Z = np.column_stack([np.ones(len(u)), y])
+    residual = u - Z @ np.linalg.lstsq(Z, u, rcond=None)[0]
+    return float(4 * np.median(u) ** 2 * min(residual @ residual / free / u.var(ddof=1), 1.0))
 
 
 def _subtracted(U: Array, noise: Array) -> Array:
