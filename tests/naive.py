@@ -174,7 +174,7 @@ class RunningWhitening:
             if p.any():
                 a, b = p / np.linalg.norm(p), e / np.linalg.norm(e)
                 tan = np.linalg.norm(e) / (np.linalg.norm(v) + np.linalg.norm(p))
-                tan *= g / np.sqrt(1 + self.turned / (500 * max(d, 20))) * (1 + 0.8 / (1 + 10 * (e @ e) / (p @ p)))
+                tan *= g / np.sqrt(1 + self.turned / (500 * d)) * (1 + 1 / (1 + 10 * (e @ e) / (p @ p)))
                 tan *= 1.3 * (v @ v) / (v @ v + 0.3 * self.energy())
                 phi = 2 * np.arctan(tan)
                 R += (np.cos(phi) - 1) * (np.outer(a, a) + np.outer(b, b))

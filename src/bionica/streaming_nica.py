@@ -6,7 +6,7 @@ into the orthant. If |e| is more than rounding (64 eps |o|) V is turned in that 
 
     tan(phi/2) = lambda tan(theta/2),   tan(theta/2) = |e|/(|o| + |p|)
     V <- T V,   T = I + (cos phi - 1)(a a' + b b') + sin phi (a b' - b a')
-    lambda = g (1 + t/(500 max(d, 20)))^-1/2 1.3 |o|^2/(|o|^2 + 0.3 E) (1 + 0.8/(1 + 10 |e|^2/|p|^2))
+    lambda = g (1 + t/(500 d))^-1/2 1.3 |o|^2/(|o|^2 + 0.3 E) (1 + 1/(1 + 10 |e|^2/|p|^2))
 
 where g is the weight of the sample, t counts the turns (never above the horizon) and E = d + |v_bar|^2 is the mean of |o|^2. lambda
 falls where noise makes every sample violate, and stays where violations are rare. Small samples carry noise, not direction. Near
@@ -65,7 +65,7 @@ from .kernels.settling import Exact
 from .samples import Array, some_rows
 
 #: Of lambda: see above.
-BEYOND, LARGE_ANGLE, SMALL, TURNS = 0.8, 10.0, 0.3, 500.0
+LARGE_ANGLE, SMALL, TURNS = 10.0, 0.3, 500.0
 
 
 class State(NamedTuple):
@@ -198,8 +198,8 @@ def find_turn(white, out, a, b, turned, g, params):
     if pp == 0:
         return 0.0, 0.0
     p, e = math.sqrt(pp), math.sqrt(ee)
-    tan = e / (math.sqrt(oo) + p) * g / math.sqrt(1 + turned[0] / (TURNS * max(d, 20)))
-    tan *= (1 + SMALL) * oo / (oo + SMALL * mean) * (1 + BEYOND / (1 + LARGE_ANGLE * ee / pp))
+    tan = e / (math.sqrt(oo) + p) * g / math.sqrt(1 + turned[0] / (TURNS * d))
+    tan *= (1 + SMALL) * oo / (oo + SMALL * mean) * (1 + 1 / (1 + LARGE_ANGLE * ee / pp))
     half = 2 / (1 + tan * tan)
     over_p, over_e = 1 / p, 1 / e
     for i in range(d):
