@@ -142,5 +142,5 @@ if __name__ == "__main__":
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     for name in arguments.tables or TABLES:
-        print(f"\n## {name.capitalize()}\n\n{inspect.getdoc(TABLES[name])}\n")
+        print(f"\n### {name.capitalize()}\n\n{inspect.getdoc(TABLES[name])}\n")
         TABLES[name](arguments.seed, arguments.matrices)
