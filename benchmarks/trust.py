@@ -303,6 +303,8 @@ def separated(seed):
         sources, order = linear_sum_assignment(-cosine / np.linalg.norm(S[:, :d], axis=0)[:, None])
         fits = d <= Y.shape[1] <= S.shape[1]
         row |= {"worst": float(r[sources, order].min()) if fits else 0.0, "errors": ((), ()), "inside": []}
+        if fits and Y.shape[1] > d:  # outputs for baselines: a fit is right only if they are, too
+            row["worst"] = min(row["worst"], max(WRONG, matched(S[:, : Y.shape[1]], Y)[0].min()))
         if fits and moved is not None:
             row["errors"] = errors(S[:, :d], Y, order, moved.sources)
             scale = np.sum(Y[:, order] * S[:, :d], axis=0) / np.sum(S[:, :d] ** 2, axis=0)

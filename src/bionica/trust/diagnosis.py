@@ -133,9 +133,8 @@ def diagnose(
                 band = bands(some, W, A, np.sqrt(measures.noise), n_known)
                 found += exceeds("ambiguous", np.maximum(band.sources, band.spectra))
                 moved = moved._replace(sources=np.fmin(np.hypot(moved.sources, band.sources), 1.0))
-            elif len(W) - n_known > 2 and follows_curve(
-                sound, len(W)
-            ):  # it touches facets in points, and no spectra bound them
+            elif len(W) - n_known > 2 and follows_curve(sound, len(W), fills=4 * len(W)):
+                # It touches facets in points, and no spectra bound them: of 34 such fits none was right.
                 found += exceeds("ambiguous", np.ones(len(W)))
                 moved = moved._replace(sources=np.ones(len(W)))
             found = [one for one in found if one.name != "uncertain"]

@@ -301,26 +301,25 @@ def _untouched(U: Array, noise: Array, independent: float) -> Array:
 
     If P(u < y) = (y / c)^m below the quartile c, then 1 / m is the average of log(c / u) there. m is at most 1 for sources that
     are zero in some samples, or whose density is largest at zero. A cone around sources that are never zero touches the samples
-    at corners: m = 2 for two sources, and more for more. So m = 1 is rejected by two standard errors, 1 / sqrt(n) each, for n
-    samples below c, of which a share is `independent`.
+    at corners: m = 2 for two sources, and more for more. Distances below h, the noise, are not seen: with log(c / max(u, h)), the
+    average for m = 1 is 1 - h / c. It is rejected by two standard errors, 1 / sqrt(n) each, for n samples below c, of which a
+    share is `independent`.
     """
-    c, n = np.quantile(U, 0.25, axis=0), len(U) / 4
-    c = np.maximum(c, 1e-300)
-    nearest = np.maximum(noise, c / n)  # noise hides what is nearer, and so do n samples
-    logarithm = np.maximum(np.log(c / np.maximum(U, nearest)), 0).sum(axis=0) / n
-    return np.asarray((c > 2 * noise) & (logarithm < 1 - 2 / np.sqrt(n * independent)))
+    c, n = np.maximum(np.quantile(U, 0.25, axis=0), 1e-300), len(U) / 4
+    h = np.clip(noise, c / n, c)  # the nearest of n samples is as far as c / n
+    average = np.maximum(np.log(c / np.maximum(U, h)), 0).sum(axis=0) / n
+    return np.asarray(average < 1 - h / c - 2 / np.sqrt(n * independent))
 
 
 def _enlarged(U: Array, untouched: Array) -> Array:
-    """Share of the variance of each output that is another's in the next larger cone whose outputs are uncorrelated.
+    """Share of the variance of each output that is another's in the nearest cone whose outputs are uncorrelated.
 
-    A cone that is too small subtracts sources from each other, u_i = s_i - sum_j t_j s_j, which makes outputs negatively
-    correlated. Untouched facets may move: with R the negative correlations, the free outputs z become uncorrelated with each other
-    and with the others y by s = R_{zz|y}^{-1/2} (z - R_zy R_yy^{-1} y), of nonnegative coefficients, because R is an M-matrix.
+    A cone that is too small subtracts sources from each other, u_i = s_i - sum_j t_j s_j, which makes outputs correlated. Untouched
+    facets may move: with correlations R, the free outputs z become uncorrelated with each other and with the others y by
+    s = R_{zz|y}^{-1/2} (z - R_zy R_yy^{-1} y). If sources are uncorrelated, that is their error.
     """
     z, free = U / U.std(axis=0), untouched
-    R = np.minimum(np.corrcoef(z.T).reshape(len(free), -1), 0)
-    np.fill_diagonal(R, 1)
+    R = np.corrcoef(z.T).reshape(len(free), -1)
     B = R[np.ix_(free, ~free)] @ np.linalg.pinv(R[np.ix_(~free, ~free)])
     values, vectors = np.linalg.eigh(R[np.ix_(free, free)] - B @ R[np.ix_(~free, free)])
     s = (z[:, free] - z[:, ~free] @ B.T) @ (vectors / np.sqrt(np.maximum(values, 1e-3))) @ vectors.T

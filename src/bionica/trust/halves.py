@@ -95,14 +95,16 @@ def noise_explains(least: float, most: float, negative: Array, noise: Array) -> 
     return bool(np.mean(negative / np.maximum(noise, 1e-8 * noise.max()) ** 2) <= 0.5)
 
 
-def follows_curve(X: Array, d: int) -> bool:
+def follows_curve(X: Array, d: int, *, fills: int | None = None) -> bool:
     """Whether the rows follow a smooth curve: of a sample of rows that is large enough for halves, fewer than d are independent.
 
-    The noise of the directions left out says nothing about the curve.
+    The noise of the directions left out says nothing about the curve. With `fills`, it must also be shorter than so many lengths of
+    correlation, one of which is roughness^(-1/2) rows: a longer one touches everything.
     """
     rows = X[row_sample(*X.shape, most=_ROWS_PER_SOURCE * d)]
     U, sigma, _ = np.linalg.svd(rows, full_matrices=False)
-    return len(rows) * roughness(U[:, :d] * sigma[:d]) < d
+    rough = roughness(U[:, :d] * sigma[:d])
+    return len(rows) * rough < d and (fills is None or len(rows) * np.sqrt(rough) < fills)
 
 
 def uncertainty(X: Array, W: Array, A: Array, fit: Callable[[Array], tuple[Array, Array]], known: Array) -> Uncertainty:
