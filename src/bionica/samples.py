@@ -299,10 +299,10 @@ def dask_rows(X: Any, name: str, argument: str = "X", min_samples: int = 1, dtyp
     return DaskRows(X if X.dtype in allowed else X.astype(allowed[0]), name)
 
 
-def _finite(block: Array, name: str, block_info: Any = None) -> Array:
-    block = np.asarray(block)
-    check_finite(block, block_info[0]["array-location"][0][0], name)
-    return block
+def _mapped(block: Any, function: Callable[[Array], Array], name: str, block_info: Any = None) -> Array:
+    rows = np.asarray(block)
+    check_finite(rows, block_info[0]["array-location"][0][0], name)
+    return function(rows)
 
 
 class DaskRows(ChunkedRows):
@@ -375,8 +375,7 @@ class DaskRows(ChunkedRows):
         """`function` of the rows of every block, which is computed whenever a block is read."""
         dtype = function(np.zeros((1, self.shape[1]), self.dtype)).dtype
         chunks, meta = (self.array.chunks[0], (n_columns,)), np.empty((0, 0), dtype)
-        finite = self.array.map_blocks(_finite, self.name, dtype=self.dtype, meta=meta.astype(self.dtype))
-        array = finite.map_blocks(function, dtype=dtype, chunks=chunks, meta=meta)
+        array = self.array.map_blocks(_mapped, function, self.name, dtype=dtype, chunks=chunks, meta=meta)
         return DaskRows(array, self.name, self, (*self._steps, function))
 
     def __array__(self, *_: Any, **__: Any) -> Array:
