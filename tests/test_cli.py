@@ -38,6 +38,14 @@ def test_import_brings_nothing_heavy_and_nothing_optional():
 
 def test_dir_shows_public_names_only():
     assert set(dir(bionica)) == {*bionica.__all__, "__version__"}
+    assert dir(bionica.plot) == bionica.plot.__all__
+
+
+@pytest.mark.parametrize("command", [[], ["separate"], ["apply"], ["doctor"]])
+def test_flags_have_no_type_in_the_help(command):
+    text = CliRunner().invoke(app, [*command, "--help"]).output
+    assert "--help" in text
+    assert "bool" not in text
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,12 @@ __all__ = [
 
 Names = Sequence[str] | None
 
+
+def __dir__() -> list[str]:
+    """The public names, which completion shows."""
+    return __all__
+
+
 _NUMBERS, _LABELS = 12, 30  # rows and columns whose numbers are written, and that have labels of their own
 
 

@@ -82,15 +82,25 @@ def explain(error: Exception) -> tuple[str, int]:
     return f"unforeseen, please report it to the developers: {type(error).__name__}: {error}"[:400], 70
 
 
+def _flags_without_type(parameters: list[Any]) -> list[Any]:
+    for parameter in parameters:
+        if getattr(parameter, "is_flag", False):
+            parameter.metavar = " "
+    return parameters
+
+
 class OneLineGroup(TyperGroup):
     """The commands. What they do not handle themselves ends in one line."""
 
+    def get_params(self, ctx: Any) -> Any:
+        """Return the options. Flags have no type in the help."""
+        return _flags_without_type(super().get_params(ctx))
+
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return a command. Flags have no type in its help."""
+        """Return a command; its flags have no type either."""
         command = super().get_command(ctx, cmd_name)
-        for parameter in command.params if command else ():
-            if getattr(parameter, "is_flag", False):
-                parameter.metavar = " "
+        if command:
+            _flags_without_type(command.get_params(ctx))
         return command
 
     def invoke(self, ctx: Any) -> Any:
