@@ -2,12 +2,8 @@
 
 import importlib
 import importlib.util
-import json
 import logging
-import os
 import re
-import subprocess
-import sys
 import types
 from numbers import Integral, Real
 from pathlib import Path
@@ -151,33 +147,6 @@ def test_a_mistake_in_a_rule_is_raised_at_once(monkeypatch):
     with pytest.raises(numba.errors.TypingError):
         door.compile_entry(lambda x: x.no_such_method(), (np.ones(3),), cache=False)
     assert len(attempts) == 2  # one asks whether the JIT is off
-
-
-WITHOUT = """
-import importlib, sys
-find = importlib.import_module
-def import_module(path, *package):
-    if path in sys.argv:
-        raise ImportError(path)
-    return find(path, *package)
-importlib.import_module = import_module
-import numpy as np, bionica
-X = np.random.default_rng(0).exponential(size=(300, 3))
-network = bionica.NonnegativePCA(3, whiten=False, random_state=0, eta0=0.01)
-sys.stdout.write(repr([*network.partial_fit_transform(X)[-3:].tolist(), *network.components_.tolist()]))
-"""
-
-
-@compiled_only
-@pytest.mark.slow
-def test_a_network_gives_the_same_outputs_without_any_private_name(tmp_path):
-    outputs = []
-    for hidden in ([], [*NAMES]):
-        cache = {"NUMBA_CACHE_DIR": str(tmp_path / str(len(hidden)))}
-        command = [sys.executable, "-c", WITHOUT, *hidden]
-        done = subprocess.run(command, env=os.environ | cache, capture_output=True, text=True, check=True)
-        outputs.append(done.stdout)
-    np.testing.assert_allclose(*map(json.loads, outputs), rtol=1e-10)
 
 
 @pytest.mark.parametrize("missing", ["the module", "the function"])

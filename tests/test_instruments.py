@@ -62,29 +62,8 @@ def test_spc_by_its_description(tmp_path):
     """The header of 512 bytes, version 4B, even axis in wavenumbers; subfiles of 32 bytes and float32."""
     pytest.importorskip("spc_io")
     kinds = "<BBBbi2diBBBBi9s9sH32s130s30siiBBhf48sfifB187s"
-    values = [
-        4,
-        0x4B,
-        0,
-        -128,
-        6,
-        400.0,
-        410.0,
-        3,
-        1,
-        2,
-        *[0] * 3,
-        *[b""] * 2,
-        0,
-        *[b""] * 3,
-        *[0] * 6,
-        b"",
-        0,
-        0,
-        0,
-        0,
-        b"",
-    ]
+    blank, numbers = [b""] * 3, [4, 0x4B, 0, -128, 6, 400.0, 410.0, 3, 1, 2, 0, 0, 0]
+    values = [*numbers, *blank[:2], 0, *blank, *[0] * 6, b"", *[0] * 4, b""]
     content = struct.pack(kinds, *values)
     for i, y in enumerate(X):
         content += struct.pack("<Bbhfffiif4s", 0, -128, i, i, i + 1, 0, 0, 0, 0, b"") + y.astype("<f4").tobytes()

@@ -13,22 +13,6 @@ from conftest import mixtures
 HELD_OUT = 5000
 
 
-def test_a_drift_is_tracked_with_a_horizon():
-    n = 60_000
-    S = sparse_uniform(n, 2, rng=0)
-    angle = 2 * np.pi * np.arange(n) / n
-    X = np.column_stack(
-        [np.cos(angle) * S[:, 0] - np.sin(angle) * S[:, 1], np.sin(angle) * S[:, 0] + np.cos(angle) * S[:, 1]]
-    )
-    tail = slice(-n // 10, None)
-    errors = [
-        permutation_error(S[tail], StreamingNICA(2, horizon=horizon, random_state=0).partial_fit_transform(X)[tail])
-        for horizon in (1000, None)
-    ]
-    assert errors[0] < 0.02
-    assert errors[1] > 10 * errors[0]
-
-
 @pytest.mark.parametrize("d", [3, 10])
 @pytest.mark.parametrize(("cls", "least"), [(InterneuronNICA, 3), (TwoCompartmentNICA, 3), (StreamingNICA, 5)])
 def test_random_matrices(cls, least, d):

@@ -63,8 +63,6 @@ def test_a_failing_sample_changes_nothing():
     before = bits(network)
     with pytest.raises(bionica.DivergenceError, match="diverged at sample 301"):
         network.learn_one([1e200, 1.0, 1.0])
-    with pytest.raises(ValueError, match=r"X\[0, 1\] is NaN"):
-        network.learn_one([1.0, np.nan, 1.0])
     assert bits(network) == before
     with pytest.raises(ValueError, match="dynamics='gradient': this TwoCompartmentNICA learned with dynamics='exact'"):
         network.set_params(dynamics="gradient").learn_one(X[1])
@@ -138,18 +136,10 @@ def test_errors_name_the_feature(cls):
     if model._takes_missing:  # with a number fit estimates missing values
         model.set_params(n_components=None)
     model.fit(frame)
-    names = model.feature_names_in_
     frame.iloc[17, 1] = np.nan
-    model.set_params(
-        **{"n_components": None} if model._takes_missing else {}
-    )  # where it is given, fit estimates missing values
     for use in (model.transform, model.fit, getattr(model, "partial_fit", model.fit)):
         with pytest.raises(ValueError, match=r"Input X contains NaN: X\[17, 'b'\] is NaN"):
             use(frame)
     with pytest.raises(ValueError, match=r"X\[17, 1\] is NaN"):
         model.fit(frame.to_numpy())
-    wide = np.full((5, 4), np.nan)
-    with pytest.raises(ValueError, match="NaN"):
-        model.fit(wide)
-    assert model.n_features_in_ == 3
-    assert model.feature_names_in_ is names
+    assert [*model.feature_names_in_] == NAMES

@@ -11,6 +11,8 @@ from bionica import TwoCompartmentNICA, plot
 from bionica.cli.separate import differing_channel
 from bionica.io import open_reader
 from bionica.metrics import match_sources
+from browser import check_page
+from conftest import mixtures
 from test_separate import separate
 
 
@@ -39,7 +41,7 @@ def table(tmp_path, problem):
 METHOD = ["--sources", 3, "--method", "batch"]
 
 
-@pytest.mark.parametrize("suffix", ["csv", "tsv", "npy", "npz", "parquet", "h5", "zarr"])
+@pytest.mark.parametrize("suffix", ["csv", "npz", "parquet", "h5"])
 def test_spectra_times_sources_are_the_mixtures(tmp_path, table, problem, suffix):
     if suffix in ("parquet", "h5", "zarr"):
         pytest.importorskip({"parquet": "pyarrow", "h5": "h5py"}.get(suffix, suffix))
@@ -200,3 +202,12 @@ def test_wavelengths_are_the_same_if_rounding_to_the_digits_of_the_coarser_axis_
     assert differing_channel(coarse, coarse + np.array([0.04, -0.04, 0.02])) is None
     assert differing_channel(coarse, coarse + np.array([0.0, 0.08, 0.02])) == "411.5 is not 411.58"
     assert differing_channel(coarse[:2], coarse) == "2 wavelengths are not 3"
+
+
+def test_page_of_separate_opens_in_a_browser(tmp_path):
+    folder = tmp_path / "a folder with a long name, to be printed in the page without making it wider than the window"
+    folder.mkdir()
+    np.save(folder / "mixtures.npy", mixtures(2000, 3)[1])
+    page = folder / "page.html"
+    separate(folder / "mixtures.npy", "--sources", 3, "--report", page)
+    assert len(check_page(page, tmp_path)) == 2

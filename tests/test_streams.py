@@ -149,15 +149,6 @@ def test_a_drift_out_of_the_first_directions_is_followed():
     assert permutation_error(S[-6000:], Y[-6000:]) < 0.02
 
 
-def test_the_number_of_sources_is_counted_in_the_first_samples():
-    S, X = mixed("sparse_uniform", 5000, 3, 8)
-    found = StreamingNICA("auto", random_state=0).partial_fit(X[:100])
-    assert found.n_samples_until_start_ > 0
-    found.partial_fit(X[100:])
-    assert found.components_.shape == (3, 8)
-    assert permutation_error(S[-500:], found.transform(X[-500:])) < 0.01
-
-
 # ---------------------------------------------------------------------------------------------- recovery
 
 
