@@ -96,7 +96,7 @@ def test_a_network_is_said_to_be_a_model_of_a_circuit(tmp_path, problem, method)
 
 
 def test_the_method_and_the_sources_do_not_depend_on_the_size_of_the_file(tmp_path, monkeypatch):
-    """Correlated sources: a larger file is fitted on evenly spaced samples, and its sources are those of all of it."""
+    """Correlated sources: a larger file is fitted on evenly spread samples, and its sources are those of all of it."""
     rng = np.random.default_rng(0)
     S = rng.dirichlet([0.5, 0.5, 0.5], 4000)
     X = S @ rng.random((3, 10)) + 0.003 * rng.standard_normal((4000, 10))

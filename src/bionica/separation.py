@@ -83,7 +83,7 @@ def separate(
     Parameters
     ----------
     X : array-like or Dask array of shape (n_samples, n_features), or a cube (y, x, n_features)
-        Mixtures, mean included. The number of sources and the method are chosen on 20,000 evenly spaced samples at most.
+        Mixtures, mean included. The number of sources and the method are chosen on 20,000 evenly spread samples at most.
     n_components : int or "auto", default="auto"
         Number of sources. "auto" takes the number that two halves of the samples agree on: at most 12,
         or 48 in white noise (see `choice_`).

@@ -1,6 +1,6 @@
 """`bionica separate`: the sources of the user's own mixtures.
 
-A file is fitted by `bionica.separate`, if it is large on evenly spaced samples of 32 MiB, and then transformed block by block.
+A file is fitted by `bionica.separate`, if it is large on evenly spread samples of 32 MiB, and then transformed block by block.
 A pipe, and a file with --horizon, is a stream: each sample is answered with what was learned before it.
 
 Model and sources of a stream agree after a kill: a file of sources and the model appear together, when the input ends. If sources
@@ -221,7 +221,7 @@ class Separation:
     # ------------------------------------------------------------------------------------------ files
 
     def file(self) -> None:
-        """Fit the input, or evenly spaced samples of a large one, and transform it block by block."""
+        """Fit the input, or evenly spread samples of a large one, and transform it block by block."""
         reader = self.reader
         X, sample_labels = reader.sample(max(FIRST, IN_MEMORY // (8 * reader.n_features)))
         n, k = reader.n_samples, X.shape[1]
@@ -238,7 +238,7 @@ class Separation:
             self._finish(X, sample_labels, n)
             return
         if len(X) < n:
-            self.console.note(f"{len(X):,} evenly spaced samples of {n:,} are fitted (32 MiB)")
+            self.console.note(f"{len(X):,} evenly spread samples of {n:,} are fitted (32 MiB)")
         if m := reader.n_missing:
             self.console.note(f"{m:,} cells ({m / (n * k):.2g} of all) are missing: they are estimated by the fit")
         self.network = self._fit(X, large=len(X) < n)
