@@ -15,6 +15,7 @@ import warnings
 
 import numpy as np
 from scipy.signal import lfilter
+from scipy.stats import binomtest
 
 import bionica
 from bionica import LocalNICA, TwoCompartmentNICA
@@ -32,8 +33,8 @@ KINDS = {
 
 def interval(solved, n):
     """As text: solved of n, and the Wilson interval of the share in percent."""
-    centre, half = (solved + 1.92) / (n + 3.84), 1.96 * math.sqrt(solved * (n - solved) / n + 0.96) / (n + 3.84)
-    return f"{solved} of {n} ({100 * (centre - half):.0f} to {100 * min(centre + half, 1):.0f} %)"
+    low, high = binomtest(solved, n).proportion_ci(method="wilson")
+    return f"{solved} of {n} ({100 * low:.0f} to {100 * high:.0f} %)"
 
 
 def error(kind, d, A, rng, seed, n=T):
@@ -105,9 +106,8 @@ def alike_in_time(seed, matrices):
             S = np.maximum(lfilter([1], [1, -math.exp(-1 / tau)] if tau else [1], noise, axis=0)[10 * tau :], 0)
             A = rng.standard_normal((3, 3))
             X = S / S.std(axis=0) @ A.T
-            scores.append(
-                (sinr(S[n:], NETWORK[0](3, random_state=i).partial_fit(X[:n]).transform(X[n:])), np.linalg.cond(A))
-            )
+            Y = NETWORK[0](3, random_state=i).partial_fit(X[:n]).transform(X[n:])
+            scores.append((sinr(S[n:], Y), np.linalg.cond(A)))
         values = np.sort([score for score, _ in scores]).round(1)
         low = [f"{score:.0f} dB at condition {condition:.0f}" for score, condition in scores if score < 25]
         print(f"- time constant {tau}, T = {n:.0e}: {values}; {', '.join(low)}", flush=True)
@@ -152,12 +152,8 @@ def theory(seed, matrices):
 
     The sources are uniform from 1.3 on: nothing is silent, so that only the first term of eq. 2 acts. r is constant, 1/530.
     """
-    n, r, m, A = (
-        24_000,
-        1 / 530,
-        0.06 / 530,
-        np.linalg.qr(np.random.default_rng(seed).standard_normal((3, 3)))[0] * [1, 0.3, 0.1],
-    )
+    n, r, m = 24_000, 1 / 530, 0.06 / 530
+    A = np.linalg.qr(np.random.default_rng(seed).standard_normal((3, 3)))[0] * [1, 0.3, 0.1]
     power = (A**2).sum(axis=1) + (3 * A.sum(axis=1)) ** 2  # sources have mean 3 and variance 1
     modes, V = np.linalg.eigh(A.T / (3 * power) @ A)
     for mode, v in zip(modes, V.T, strict=True):
@@ -168,10 +164,8 @@ def theory(seed, matrices):
             u += m * (12 * drive - u)
             w, e = w + drive + u, e + r * (2 * w - 3 * e)
         print(f"- lambda = {mode:.4f}, theory:   {np.round(expected, 3)}", flush=True)
-        print(
-            f"- measured: {np.mean([_decay(A, v, n, seed + i) for i in range(8)], axis=0).round(3)}",
-            flush=True,
-        )
+        measured = np.mean([_decay(A, v, n, seed + i) for i in range(8)], axis=0)
+        print(f"- measured: {measured.round(3)}", flush=True)
 
 
 def _decay(A, v, n, seed):

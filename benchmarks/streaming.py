@@ -11,8 +11,8 @@ learned from, unless a table says otherwise.
 import numpy as np
 
 import bionica
-from bionica.datasets import mix, natural_images, paper_mixing
-from bionica.metrics import error_curve, permutation_error
+from bionica.datasets import mix, natural_images
+from bionica.metrics import permutation_error
 from methods import BATCH, NETWORKS, STREAM, passed
 from problems import HELD_OUT, KINDS, conditioned, disturb, sources, turning
 from runner import Table, main
@@ -43,21 +43,6 @@ def random(method, kind, k, d, T, seed):
     A = conditioned(k, d, rng)
     S = sources(kind, T + HELD_OUT, d, rng)
     return {"error": error_of(passed(method, d, S[:T] @ A.T, seed), A, S[T:])}
-
-
-def large(method, kind, d, T, seed):
-    rng = np.random.default_rng([seed, d])
-    A = rng.standard_normal((d, d))
-    S = sources(kind, T + HELD_OUT, d, rng)
-    return {"error": error_of(passed(method, d, S[:T] @ A.T, seed), A, S[T:])}
-
-
-def figure4(method, d, T, seed):
-    S = sources("sparse_uniform", T, d, seed)
-    X, _ = mix(S, paper_mixing(f"d{d}"))
-    cls = getattr(bionica, method)
-    network = cls(d, random_state=seed) if method == STREAM else cls.as_published(f"d{d}", random_state=seed)
-    return {"error": error_curve(S, network.partial_fit_transform(X))[-1]}
 
 
 def noise(method, kind, snr_db, T, seed, d=5):
@@ -123,20 +108,6 @@ def local(method, rates, d, T, seed):
     return {"error": error_of(network.partial_fit(S[:T] @ A.T), A, S[T:]), "condition": np.linalg.cond(A)}
 
 
-def chunks(method, dtype, horizon, k, seed, T=2000, d=3):
-    """How many ways of cutting a stream into calls give other bits of weights and running outputs than one call."""
-    rng = np.random.default_rng([seed, k])
-    X = (sources("exponential", T, d, rng) @ rng.standard_normal((d, k))).astype(dtype)
-
-    def bits(cuts):
-        estimator = getattr(bionica, method)(d, horizon=horizon, random_state=seed)
-        Y = np.concatenate([estimator.partial_fit_transform(part) for part in np.split(X, cuts)])
-        return estimator.components_.tobytes() + Y.tobytes()
-
-    cuts = (range(1, T), range(7, T, 7), np.sort(rng.choice(np.arange(1, T), 20, replace=False)))
-    return {"error": sum(bits(each) != bits([]) for each in cuts)}
-
-
 def tables(seeds, quick):
     """Return the tables."""
     T, few = (20_000 if quick else 100_000), seeds[:2]
@@ -154,15 +125,6 @@ def tables(seeds, quick):
         "short": Table(
             "Short streams", "d = 5, problems as above.", random,
             [(YARDSTICK, any_problem(5, s) | {"T": t}) for t in (1000, 3000, 10_000, 30_000) for s in seeds], ["T"],
-        ),
-        "figure4": Table(
-            "Figure 4", "Cumulative error of running outputs, the paper's matrices. The paper's networks have its rates.", figure4,
-            [((STREAM, *NETWORKS, "TwoLayerNSM"), {"d": d, "T": T, "seed": s}) for d in (3, 10) for s in seeds], ["d"],
-        ),
-        "large": Table(
-            "Many sources", "Square Gaussian mixing.", large,
-            [(YARDSTICK, {"kind": kind, "d": d, "T": 2 * T, "seed": s}) for d in (50, 100)[: 1 if quick else 2]
-             for kind in KINDS for s in seeds[:1]], ["d", "kind"],
         ),
         "noise": Table(
             "Noise", "d = 5, k = 10.", noise,
@@ -198,12 +160,6 @@ def tables(seeds, quick):
             [(NETWORKS, {"rates": rates, "d": d, "T": T, "seed": s})
              for d in (3, 10) for rates in ("as published", "untuned") for s in many], ["d", "rates"],
             below=0.05,
-        ),
-        "chunks": Table(
-            "Chunks", "Of three ways of cutting a stream, those that give other bits.", chunks,
-            [(STREAMS, {"dtype": dtype, "horizon": horizon, "k": k, "seed": seeds[0]})
-             for dtype in ("float64", "float32") for horizon in (None, 300) for k in (3, 6)],
-            ["dtype", "horizon", "k"], form="{:.0f}",
         ),
     }  # fmt: skip
 
