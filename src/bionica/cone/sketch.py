@@ -16,7 +16,6 @@ exp(-age / h), samples older than 2 h are forgotten, and the cone is solved ever
 """
 
 import operator
-from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
@@ -268,12 +267,16 @@ def begin(X: ChunkedRows, sample: Samples, rate: float, d: int, noise: Any, sett
         back = fold(X, back_projection, operator.add, channels)
         channels = channels._replace(subspace=np.ascontiguousarray(np.linalg.qr(back)[0]))
     Z, gate = channels.rows(rows), Gate()
+
+    def fitted(z: Array, total: Totals) -> tuple[Fit, Data, bool]:
+        return _fit(z, np.full(len(z), 1 / len(z)), total.weighted, channels, d, settings, seed, total)
+
     if settings.outliers:
         typical = np.median(np.abs(Z), axis=0)
         distance = np.linalg.norm(Z / np.maximum(typical, max(LEAST_SHARE * typical.max(), 1e-300)), axis=1)
         for _ in range(3):
             used = distance <= largest_distance(distance, settings.outliers)
-            fit = _first_fit(Z[used], totals(rows[used], channels, gate), channels, d, settings, seed)[0]
+            fit = fitted(Z[used], totals(rows[used], channels, gate))[0]
             distance = distance_outside(Z, fit)
         gate = Gate(None, fit, largest_distance(distance, settings.outliers))
     ruler = metric(rows / rows.dtype.type(channels.scale), None) if rate < 1 else None
@@ -282,7 +285,7 @@ def begin(X: ChunkedRows, sample: Samples, rate: float, d: int, noise: Any, sett
         gate = gate._replace(limit=limit)
         total = fold(X, totals, merge_totals, channels, gate)
     samples = sample._replace(z=Z, extreme=np.ones(len(Z), dtype=bool)).take(gate.used(rows, Z, channels))
-    fit, data, curve = _first_fit(samples.z, total, channels, d, settings, seed)
+    fit, data, curve = fitted(samples.z, total)
     refit = partial(fit_data, at=fit.coordinates, channels=channels, rng=np.random.RandomState(seed))
     if rate < 1 and fit.has_mean and not curve and fit.cone.noise.any():
         share = np.mean((fit.components @ samples.z.T < EDGES[-1] * fit.cone.noise[:, None]).any(axis=0))
@@ -307,39 +310,28 @@ def begin(X: ChunkedRows, sample: Samples, rate: float, d: int, noise: Any, sett
     return _stored(state, samples, settings)
 
 
-def _first_fit(
-    z: Array, total: Totals, channels: Channels, d: int, settings: Settings, seed: int
-) -> tuple[Fit, Data, bool]:
-    """`_fit` of samples z (m, q) of equal weight. The totals show whether spectra are nonnegative, unless the settings say it."""
-
-    def nonnegative(noise: Array) -> bool:
-        if settings.nonnegative is not None:
-            return settings.nonnegative
-        noise, n = channels.scale * noise, total.weighted.n
-        return channels.counts or noise_explains(total.least, total.largest, total.negative / n, noise)
-
-    return _fit(z, np.full(len(z), 1 / len(z)), total.weighted, channels, d, nonnegative, settings, seed)
-
-
 def _fit(
     z: Array,
     weights: Array,
     averages: Moments,
     channels: Channels,
     d: int,
-    nonnegative: Callable[[Array], bool],
     settings: Settings,
     seed: int,
+    total: Totals | None = None,
 ) -> tuple[Fit, Data, bool]:
     """The cone of samples z (m, q) in the coordinates of all samples, the data in them, and whether they follow a curve.
 
-    `nonnegative` says, given the noise of the channels, whether spectra are.
+    The totals show whether spectra are nonnegative, unless the settings say it.
     """
     known = channels.rows(settings.known.T, weighted=False).T
     at = coordinates(averages.second, d, averages.n, channels, known)
-    wall = nonnegative(at.channel_noise)
-    data = data_of(z, weights, at, channels, known, wall)._replace(mean=at.matrix @ averages.mean)
-    curve = wall and follows_curve(z, d)  # samples are stored in their order
+    nonnegative = settings.nonnegative
+    if nonnegative is None and total is not None:
+        noise, negative = channels.scale * at.channel_noise, total.negative / total.weighted.n
+        nonnegative = channels.counts or noise_explains(total.least, total.largest, negative, noise)
+    data = data_of(z, weights, at, channels, known, bool(nonnegative))._replace(mean=at.matrix @ averages.mean)
+    curve = bool(nonnegative) and follows_curve(z, d)  # samples are stored in their order
     return fit_data(data, at, channels, np.random.RandomState(seed), curve=curve), data, curve
 
 
@@ -383,16 +375,9 @@ def solve(state: State, settings: Settings) -> State:
     """Solve the cone on the stored samples."""
     last, samples = state.fit, state.samples
     weights = np.exp(-(state.end - samples.number) / settings.horizon)
-    fit, _, _ = _fit(
-        samples.z,
-        weights / weights.sum(),
-        state.weighted,
-        state.channels,
-        len(last.components),
-        lambda _: last.nonnegative,
-        settings,
-        state.seed,
-    )
+    settings = settings._replace(nonnegative=last.nonnegative)
+    d = len(last.components)
+    fit = _fit(samples.z, weights / weights.sum(), state.weighted, state.channels, d, settings, state.seed)[0]
     fit = _ordered(fit, linear_sum_assignment(-np.abs(last.components @ fit.mixing))[1])
     return state._replace(fit=fit, solved=state.n)
 
