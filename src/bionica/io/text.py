@@ -5,13 +5,13 @@ The first lines (20 of a file; 2 of a pipe, 7 if the first holds numbers) show s
 - Decimal point, separator (tab ; , | or spaces) and the first line of the table are those by which each column holds numbers or
   words, but for missing cells and for the names; a point is tried before a comma. Notes name a decimal comma and lines before the
   table. If there is no such reading, the number of cells decides, and an error names what is wrong.
-- A first line of words is a header. A first line of numbers is one if they rise or fall strictly and are an axis of the columns
-  (wavelengths, masses): 6 or more in equal steps, where no other line has equal steps, or all at least 10 times as large as those
-  of the other lines or at most a tenth of them; or 0, 1, 2, ... as pandas writes it. If such a line may be an axis or a sample, or
-  it has integers above decimals, the reader does not guess: InputError asks for `header`. Otherwise it is a sample, and a note
-  says so unless the columns continue in it: at least a tenth of the other lines is like it (rises, has equal steps if sorted, has
-  as many decimals or digits), columns that only rise or fall do so from it on, and it is not farther outside the ranges of the
-  columns than any other line. Distinct integers above integers always get the note.
+- A first line of words is a header. A first line of numbers is one if there are 6 or more, which rise or fall strictly where no
+  other line does (wavelengths, masses), or if they are 0, 1, 2, ... as pandas writes it. InputError asks for `header` if such a
+  line has only one or two below it, if 3 or more numbers have equal steps where no other line has, and if different numbers are
+  all 10 times larger or smaller than those below, or are integers above decimals. Otherwise it is a sample, and a note says so if
+  it may be names (nonnegative, integers or of at most 5 digits) and is unlike the other lines: its columns do not continue in it
+  (its second difference is 1.5 times the largest of the others, or it is 10 times smaller than each of them), less than a tenth
+  rise, fall or have equal steps as it does, it has other decimals, or it has different integers above integers.
 - The first column of a table without names is compared with the other columns in the same way, and gets a note.
 - A column is not a mixture if it holds text (`<0.1` and `$10` are damaged numbers, and an error), or by `label_columns`, which also
   looks at the values: those of the first MiB of a file, and of the first 6 samples of a pipe.
@@ -47,9 +47,7 @@ _FIRST = 6  # samples of a pipe that show whether a column turns back: six rando
 _SEPARATORS = ("\t", ";", ",", "|", None)  # None: spaces
 _PREAMBLE = 100  # lines of a file in which a table begins
 _AXIS = 6  # numbers at least of an axis that is not asked for
-_APART = 10.0
-_OUTSIDE = 0.5
-_ALIKE = 0.1
+_APART, _DIGITS, _BEND, _ALIKE, _EVEN = 10.0, 5, 1.5, 0.1, 0.01  # of `judge_first_line`
 _MISSING = ("", "na", "n/a", "#n/a", "nan", "null", "none", "-", "?")
 _THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(,\d{3})+")
 _COMMENT = re.compile(r'#|"?sep=', re.IGNORECASE)  # the latter is what Excel writes
@@ -80,46 +78,43 @@ def judge_first_line(lines: Sequence[Sequence[float]], precision: Sequence[Seque
 
     Examples
     --------
-    >>> judge_first_line([[400, 401, 402, 403, 404, 405], [0.2, 0.3, 0.5, 0.3, 0.1, 0.1]], [(0, 3, 0), (1, 1, 1)])
-    'names'
+    >>> judge_first_line([[400, 402, 404], [0.2, 0.5, 0.3], [0.1, 0.4, 0.2]], [(0, 3, 0), (1, 1, 1), (1, 1, 1)])
+    'asked'
     >>> judge_first_line([[0.3, 0.1], [0.2, 0.3], [0.4, 0.1], [0.1, 0.2]], [(1, 1, 1)] * 4)
     'sample'
     """
-    table, written = np.array(lines, float), np.array(precision)
-    a, rest, k, n = table[0], table[1:], table.shape[1], len(table) - 1
-    rises, even = np.array([(is_monotonic(row), k > 2 and _is_even(np.sort(row))) for row in table]).T
-    size, whole, point, distinct = np.abs(table), written[:, 0] == 0, written[:, 2] > 0, len({*a}) == k
-    larger, smaller = size[0].min() > _APART * size[1:].max(axis=1), _APART * size[0].max() < size[1:].min(axis=1)
-    apart, counts = (larger | smaller).all(), not point[0] and (a == np.arange(k)).all()
-    axis = rises[0] and (apart or even[0]) and not even[1:].any()
-    long = rises[0] and k >= _AXIS and not rises[1:].any()
-    if (axis and long) or (counts and k > 2):
+    table, (needed, digits, written) = np.array(lines, float), np.array(precision).T
+    first, others, k, n = table[0], table[1:], table.shape[1], len(table) - 1
+    order = np.array([_order(row) for row in table])
+    size, distinct, integers = np.abs(table), len({*first}) == k, not written[0]
+    numbered = integers and (first == np.arange(k)).all()
+    axis = k >= _AXIS and order[0] and not order[1:].any()
+    even = n > 1 and abs(order[0]) == 2 and not (np.abs(order[1:]) == 2).any()
+    if (numbered and k > 2) or (axis and n > 2):
         return "names"
-    integers = distinct and not point[0] and point[1:].all()
-    if counts or long or integers or (n > 1 and (axis or (apart and distinct))):  # two samples may differ in scale
+    apart = n > 1 and (size[0].min() > _APART * size[1:].max() or _APART * size[0].max() < size[1:].min())
+    if numbered or axis or even or (distinct and (apart or (integers and written[1:].all()))):
         return "asked"
-    unlike = [np.mean(values[1:] == values[0]) < _ALIKE for values in (rises, even, whole)]
-    decimals, below = written[0, :2], written[1:, :2][rest.any(axis=1) | ~rest.any()]  # zeros may have no decimals
-    unlike += [(np.mean(sign * below <= sign * decimals, axis=0) < _ALIKE).all() for sign in (1, -1)]
-    curves = [j for j in range(k) if n > 2 and np.ptp(rest[:, j]) and not turns_back(rest[:, j])]
-    unlike += [2 * sum(turns_back(table[:, j]) for j in curves) > len(curves), distinct and whole.all()]
-    farthest = max([_OUTSIDE, *(_outside(rest[i], np.delete(rest, i, axis=0)) for i in range(n) if n > 1)])
-    return "noted" if a.any() and (any(unlike) or _outside(a, rest) > farthest) else "sample"
+    if first.min() < 0 or not first.any() or (needed[0] and digits[0] > _DIGITS):
+        return "sample"
+    bends = np.abs(np.diff(table, 2, axis=0)).sum(axis=1)
+    decimals = needed[1:][others.any(axis=1) | ~others.any()]  # zeros need none
+    unlike = [
+        _APART * size[0].sum() < size[1:].sum(axis=1).min(),
+        n > 2 and bends[0] > _BEND * bends[1:].max() + 1e-9 * size.max(),
+        k > 2 and np.mean(order[1:] == order[0]) < _ALIKE,
+        written[0] not in written[1:],
+        np.ptp(first) > 0 and not decimals.min() <= needed[0] <= decimals.max(),
+        distinct and not needed.any(),
+    ]
+    return "noted" if any(unlike) else "sample"
 
 
-def _outside(row: Array, others: Array) -> float:
-    """Return how far a line is outside the ranges of the columns of others, as a share of the widths of these ranges."""
-    low, high = others.min(axis=0), others.max(axis=0)
-    beyond, width = np.maximum(low - row, row - high).clip(0).sum(), (high - low).sum()
-    return float(beyond / width) if width else float(beyond > 0)
-
-
-def _is_even(values: Array) -> bool:
-    """Whether numbers rise or fall in equal steps, to a thousandth of the step or to their last decimal."""
-    step = (values[-1] - values[0]) / (len(values) - 1)
-    decimals = max(len(repr(float(value)).partition(".")[2]) for value in values)
-    tolerance = max(1e-3 * abs(step), min(1.001 * 10.0**-decimals, abs(step) / 3))
-    return bool(step and (np.abs(values - values[0] - step * np.arange(len(values))) <= tolerance).all())
+def _order(line: Array) -> int:
+    """Return 1 for numbers that rise strictly, -1 if they fall, twice that if they are 3 or more in equal steps, and 0 otherwise."""
+    steps = np.diff(line)
+    even = len(steps) > 1 and np.ptp(steps) <= _EVEN * abs(steps.mean())
+    return int(np.sign(line[-1] - line[0])) * is_monotonic(line) * (1 + even)
 
 
 def read_lines(
