@@ -334,10 +334,9 @@ def test_a_first_column_of_wavelengths_says_that_samples_are_columns(read, refus
     assert np.array_equal(data, X)
     assert np.array_equal(reader.wavelengths, wavelengths)
     assert reader.notes
-    assert reader.sample(10)[0].tolist() == X[::32].tolist()
     if names is not None:
         assert reader.label_names == ["sample"]
-        assert reader.sample(10)[1][0].tolist() == names[1::32]
+        assert reader.sample(300)[1][0].tolist() == names[1:]
     rows = Columns("1,3" if names is None else "2,4")  # rows of the table, counted from 1
     assert np.array_equal(read(content, axis=1, columns=rows)[0], X[:, [0, 2]])
     if names is None:

@@ -156,30 +156,44 @@ def is_monotonic(values: Array) -> bool:
 
 
 class RowSample:
-    """At most `limit` rows of a stream of unknown length, evenly spread over all of it.
+    """At most `limit` rows of a stream of unknown length: one random row of each stratum, in their order.
 
-    Every `step`-th row is kept. If more than `limit` are kept, every second one is dropped and `step` doubles.
+    Strata are `step` rows long. If there are more than `limit` of them, two become one and `step` doubles. Each row draws a number,
+    and the smallest of a stratum is kept, so that how the stream is cut into blocks has no effect.
     """
 
     def __init__(self, limit: int) -> None:
         self.limit, self.step, self.n_seen = limit, 1, 0
-        self._columns: list[list[Array]] = []  # parts of the samples, and of each label column
+        self._rng, self._parts = (
+            np.random.RandomState(0),
+            list[list[Array]](),
+        )  # row numbers, draws, rows, label columns
 
     def add(self, block: Array, labels: Sequence[Array] = ()) -> None:
         """Add the next rows of the stream."""
-        rows = slice(-self.n_seen % self.step, None, self.step)
-        self._columns = self._columns or [[] for _ in (block, *labels)]
-        for parts, column in zip(self._columns, (block, *labels), strict=True):
-            parts.append(column[rows].copy())
+        draws = self._rng.random_sample(len(block)) if len(block) else np.empty(0)
+        part = [np.arange(len(block)) + self.n_seen, draws, block, *labels]
+        if self._parts and self.step > 1:  # a stratum may go on in this block
+            last = self._parts.pop()
+            self._parts += [[column[:-1] for column in last]] if len(last[0]) > 1 else []
+            part = [np.concatenate(pair) for pair in zip([column[-1:] for column in last], part, strict=True)]
+        self._parts += [self._thinned(part)] if len(part[0]) else []
         self.n_seen += len(block)
         while self.n_seen > self.limit * self.step:
-            self._columns = [[np.concatenate(parts)[::2].copy()] for parts in self._columns]
             self.step *= 2
+            self._parts = [self._thinned([*map(np.concatenate, zip(*self._parts, strict=True))])]
+
+    def _thinned(self, part: list[Array]) -> list[Array]:
+        """Return copies of the rows with the smallest draws of their strata."""
+        strata = part[0] // self.step
+        order = np.lexsort((part[1], strata))
+        rows = order[np.flatnonzero(np.diff(strata[order], prepend=-1))]
+        return [column[rows] for column in part]
 
     def sample(self) -> tuple[Array, Labels]:
         """Return the rows kept, and what the label columns hold beside them."""
-        X, *labels = map(np.concatenate, self._columns or [[np.empty((0, 0))]])
-        return X, labels
+        columns = [*map(np.concatenate, zip(*self._parts, strict=True))]
+        return (columns[2], columns[3:]) if columns else (np.empty((0, 0)), [])
 
 
 def block_rows(n_features: int) -> int:
@@ -304,7 +318,7 @@ class Reader(ExitStack):
         return (block for block, _ in self.labelled_blocks())
 
     def sample(self, limit: int) -> tuple[Array, Labels]:
-        """Return at most `limit` samples, evenly spread over the input, and their labels, and count all samples."""
+        """Return at most `limit` samples, one of each stratum of the input, and their labels, and count all samples."""
         chosen = RowSample(limit)
         for block, labels in self.labelled_blocks():
             chosen.add(block, labels)

@@ -111,7 +111,7 @@ def judge_first_line(lines: Sequence[Sequence[float]], precision: Sequence[Seque
 
 
 def _order(line: Array) -> int:
-    """Return 1 for numbers that rise strictly, -1 if they fall, twice that if they are 3 or more in equal steps, and 0 otherwise."""
+    """Return 1 for numbers that rise strictly, -1 if they fall, twice that if they are 3 or more in equal steps, else 0."""
     steps = np.diff(line)
     even = len(steps) > 1 and np.ptp(steps) <= _EVEN * abs(steps.mean())
     return int(np.sign(line[-1] - line[0])) * is_monotonic(line) * (1 + even)
