@@ -508,31 +508,6 @@ def bands(args):
     return runner.markdown("Bands", "MinimumVolumeCone; noise 0.001, 0.003 and 0.01, four seeds each.", rows)
 
 
-def compared(X, S, d):
-    """Worst source of `bionica.separate`, of NMF and of pyMCR, which are told the number; and what `separate` says."""
-    warnings.simplefilter("ignore")
-    found = bionica.separate(X, random_state=0)
-    row = {"counted": f"{found.choice_.n_sources} {found.choice_.candidates or ''}", "method": found.choice_.method,
-           "said": ", ".join(one.name for one in found.diagnosis_.findings) or "ok"}  # fmt: skip
-    outputs = {"separate": found.transform(X)} | {
-        name: real_spectra.METHODS[name](X, d, 0)[0] for name in ("NMF", "pyMCR")
-    }
-    return row | {name: real_spectra.worst(S, np.asarray(Y)) for name, Y in outputs.items()}
-
-
-def comparison(args):
-    """`bionica.separate` beside NMF and pyMCR on sources mixed by nonnegative spectra, one of each kind."""
-    rows = []
-    for kind in KINDS:
-        rng = np.random.default_rng(args.seed0)
-        S, A = draw(kind, 2000, 4, rng), rng.random((4, 20)) ** 2
-        X = S @ A
-        X = np.maximum(X + rng.standard_normal(X.shape) * np.sqrt(np.mean(X**2)) * 10**-1.5, 0)
-        rows.append({"sources": kind, **compared(X, S, 4)})
-    note = "Worst source; 4 sources, 20 mixtures, 2,000 samples, 30 dB. NMF and pyMCR are told the number."
-    return runner.markdown("separate beside NMF and pyMCR", note, rows)
-
-
 def real(args):
     """Verdict, number and errors beside the truth for the real sets."""
     rows, found = [], json.loads(args.json.read_text()) if args.json and args.json.exists() else []
@@ -571,7 +546,6 @@ def main():
         "streams": streams,
         "bands": bands,
         "counting": counting,
-        "comparison": comparison,
         "real": real,
     }
     default = ",".join(list(tables)[:-1])

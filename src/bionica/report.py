@@ -178,9 +178,7 @@ def write_separation(
     sections = {"": [verdict, table((), facts)]}
     if uncertainty is not None:
         why = "Parts of the samples were fitted separately. Agreement does not show that a source is correct."
-        columns = ("source", "correlation of the halves", "angle of the spectra, degrees", "standard error")
-        measures = zip(names, uncertainty.correlation, uncertainty.angle, uncertainty.sources, strict=True)
-        rows = [(name, f"{r:.4f}", float(angle), f"{error:.1%}") for name, r, angle, error in measures]
+        columns, *rows = uncertainty.table(names)
         sections["Uncertainty of each source"] = [text(why), table(columns, rows)]
     if choice is not None and choice.angles:
         caption = (

@@ -40,9 +40,7 @@ from .outliers import inliers_of
 Array = npt.NDArray[Any]
 
 _SPLITS = 5
-_FEW = (
-    200  # samples: of fewer, two subsets of 65 % that overlap are compared in place of halves; also channels of spectra
-)
+_FEW = 200  # samples: of fewer, two subsets of 65 % that overlap replace halves; also channels of spectra
 _BEYOND = 3  # numbers after q, eq. (1)
 _RANGE = 0.01, 4.0  # of tan(angle), eq. (1): beyond it, angles are equally good or bad
 _AGREE = 15.0  # degrees: halves agree on a number if the angle is below

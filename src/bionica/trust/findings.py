@@ -52,10 +52,10 @@ CHECKS = {
     "methods": Check(
         0.19, "{sources}: MinimumVolumeCone gives other sources, so that a source may have both signs", ("mean",)
     ),
-    # The same of what nonnegativity leaves open where few samples come near zero (`_left_open`).
+    # The same of what nonnegativity leaves open where few samples come near zero (`_enlarged`, `_turned`).
     "facets": Check(
         _ERROR,
-        "{sources}: few samples are without it, so that other sources may be a part of it (error about {error:.0%})",
+        "{sources}: absent from too few samples to be told from the others (error about {error:.0%})",
         ("background", "known"),
     ),
     # Share of the variance of an output that others make by being subtracted from it.
@@ -115,13 +115,11 @@ class Finding(NamedTuple):
     values: Mapping[str, Any] = {}
     remedies: tuple[str, ...] = ()
 
-    def text(
-        self, sources: Sequence[str] = (), mixtures: Sequence[str] = (), remedies: Mapping[str, str] = REMEDIES
-    ) -> str:
-        """One sentence, with these names of outputs and mixtures and these words for the remedies."""
+    def text(self, sources: Sequence[str] = (), mixtures: Sequence[str] = ()) -> str:
+        """One sentence, or two with a remedy, with these names of outputs and mixtures."""
         outputs, columns = _listed("output", self.sources, sources), _listed("mixture", self.mixtures, mixtures)
         statement = CHECKS[self.name].statement.format(sources=outputs, mixtures=columns, **self.values)
-        advice = ", or ".join(remedies[key] for key in self.remedies)
+        advice = ", or ".join(REMEDIES[key] for key in self.remedies)
         return f"{statement}. {advice[:1].upper()}{advice[1:]}." if advice else f"{statement}."
 
 

@@ -65,15 +65,12 @@ class Limit(NamedTuple):
 
 
 class Outside(NamedTuple):
-    """How e is measured: e^2 = (|x - mean|^2 - sum(variances (F (x - <x>))^2)) / floor + 1, in coordinates `basis` x if given.
-
-    `floor` is so large that rounding errors make no outliers.
-    """
+    """How e is measured: e^2 = (|x - mean|^2 - sum(variances (F (x - <x>))^2)) / floor + 1, in coordinates `basis` x if given."""
 
     basis: Array | None
     mean: Array
     variances: Array
-    floor: float
+    floor: float  # so large that rounding errors make no outliers
 
 
 class Inliers(ChunkedRows):
