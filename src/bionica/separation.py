@@ -3,9 +3,9 @@
 `BatchNICA` asks for uncorrelated sources and `MinimumVolumeCone` does not. Both are fitted to a sample, and `diagnose` judges both.
 If X is nonnegative, the cone is kept: amounts are seldom uncorrelated, and only the cone keeps spectra nonnegative. Otherwise a fit
 without a finding is preferred to one with findings, noise aside, which BatchNICA sees less well. If both or none have any, the cone
-is kept, unless halves of the samples agree clearly better on BatchNICA (half the error of the worst output, or less). Where sources
-are uncorrelated both are right: BatchNICA is doubted if the cone gives other sources. A number of sources that halves allow remains a
-candidate if its fit shows no problem, or the fit that is kept shows one.
+is kept, unless halves of the samples agree clearly better on BatchNICA (half the error of the worst output, or less). Both are
+right where sources are uncorrelated: BatchNICA is doubted if the cone gives other sources. A number of sources that halves allow
+remains a candidate if its fit shows no problem, or if the fit that is kept shows one.
 """
 
 from __future__ import annotations  # help() shows ArrayLike, not what it is a union of

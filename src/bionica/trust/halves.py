@@ -4,10 +4,12 @@ Half of the samples double the variance of what is fitted, and a bias that falls
 
     error^2 = <(h - full)^2>.                                                                                             (1)
 
-Halves are random (chance), two pairs, or the first and the second half (change in time). The median of all replaces the average,
-because a refit may start where it does not settle. Spectra a_i and b_i of two fits, b_i scaled to a_i, are matched by
+Halves are random (chance), two pairs, or the first and the second half (change in time). For outputs, the median of all replaces
+the average, because a refit may start where it does not settle. Spectra a_i and b_i of two fits, of random halves, are matched by
 
-    angle_i = arccos(|a_i' b_i| / (|a_i| |b_i|)).                                                                         (2)
+    angle_i = arccos(|a_i' b_i| / (|a_i| |b_i|)),                                                                         (2)
+
+and b_i is scaled to a_i by least squares.
 
 Random halves of samples that follow a smooth curve (a reaction, a chromatogram) are the same curve. They agree also on what is
 wrong. Roughness counts the independent samples (`follows_curve`).
@@ -37,7 +39,7 @@ class Uncertainty(NamedTuple):
     correlation, contiguous : ndarray of shape (n_components,)
         Of each output between two halves of the samples, on all samples: random halves, and the first and the second.
     angle : ndarray of shape (n_components,)
-        Between the spectra of the fit and of fits to halves, in degrees (median).
+        Between the spectra of the fit and of fits to halves, in degrees (root mean square).
     sources : ndarray of shape (n_components,)
         Standard error of each output, in its standard deviations, 1 at most: of the fit, of the noise or model error that passes
         it, of other outputs that are subtracted from it, and, if the samples follow a curve, of what nonnegativity leaves open.
@@ -134,8 +136,8 @@ def uncertainty(X: Array, W: Array, A: Array, fit: Callable[[Array], tuple[Array
     return Uncertainty(
         correlation=1 - 2 * share,
         contiguous=1 - 2 * np.fmin(shares[-2:].mean(axis=0), 1.0),
-        angle=np.sqrt(np.median(angles, axis=0)),
+        angle=np.sqrt(np.mean(angles[:-2], axis=0)),
         sources=np.sqrt(np.fmin(share + known / variance, 1.0)),
-        mixing=np.sqrt(np.median(spectra, axis=0)),
+        mixing=np.sqrt(np.mean(spectra[:-2], axis=0)),
         share=share,
     )
