@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import date, timedelta
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
@@ -335,10 +335,9 @@ class DaskRows(ChunkedRows):
         """``of_block(block, number of its first row, *arguments)`` for some blocks, not yet computed."""
         from dask import delayed
 
-        what = delayed(
-            (self.name, self._steps, of_block, arguments), pure=False, traverse=False
-        )  # sent once to each worker
-        return [delayed(_of_block, pure=False)(self._blocks[i], int(self._first[i]), what) for i in blocks]
+        # Sent once to each worker. In a tuple, Dask 2024.12 to 2025.3 would call the functions.
+        do = delayed(partial(_of_block, self.name, self._steps, of_block, arguments), pure=False, traverse=False)
+        return [do(self._blocks[i], int(self._first[i]), pure=False) for i in blocks]
 
     def __iter__(self) -> Iterator[Array]:
         for i in np.flatnonzero(self.array.chunks[0]):
@@ -403,9 +402,8 @@ class DaskRows(ChunkedRows):
         return total
 
 
-def _of_block(block: Any, first: int, what: tuple[Any, ...]) -> tuple[Any, float]:
+def _of_block(name: str, steps: Any, of_block: Any, arguments: Any, block: Any, first: int) -> tuple[Any, float]:
     """What a worker does with a block (see `DaskRows._each`), and the sum of its squares."""
-    name, steps, of_block, arguments = what
     rows = np.asarray(block)
     with np.errstate(over="ignore", invalid="ignore"):
         energy = float(np.einsum("ij,ij->", rows, rows, dtype=np.float64))
