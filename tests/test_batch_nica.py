@@ -75,7 +75,8 @@ def test_the_end_is_a_minimum(kind):
         for _ in range(20):
             E = size * rng.standard_normal((5, 5))
             assert objective(Z, expm(E - E.T) @ found.x) >= found.value
-    assert found.value <= objective(Z, alternation(Z, found.x, 50)) * (1 + 1e-9)
+    rounding = 1e-13**2  # of R, see above: J of sources with an atom at zero is a square of angles
+    assert found.value <= objective(Z, alternation(Z, found.x, 50)) * (1 + 1e-9) + rounding
 
 
 # --- recovery and invariances
