@@ -20,8 +20,8 @@ FORTY = [(kind, d, m * d) for kind in KINDS[:4] for d in (3, 5, 10, 20, 30) for 
 PAPER_FOLDER = "BIONICA_PAPER_IMAGES"
 #: Set -> names of images of scikit-image. Chosen by their correlations alone, before any method was run on them.
 IMAGES = {
-    "camera, brick, gravel": ("camera", "brick", "gravel"),
-    "coffee, moon, rocket": ("coffee", "moon", "rocket"),
+    "camera, brick, gravel": ("camera.png", "brick.png", "gravel.png"),
+    "coffee, moon, rocket": ("coffee.png", "moon.png", "rocket.jpg"),
     "the paper's": None,
 }
 CHEMISTRY = ("Dirichlet 0.1", "Dirichlet 0.5", "Dirichlet 1", "chromatogram", "fluorescence", "four notes")

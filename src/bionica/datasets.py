@@ -123,9 +123,7 @@ def random_sources(kind: str, n_samples: int, n_sources: int, *, rng: Rng = None
     return np.asarray(_DRAWS[kind](np.random.default_rng(rng), shape))
 
 
-def odors(
-    n_samples: int, n_odorants: int = 5, n_receptors: int = 21, *, rho: float = 0.0, rng: Rng = None
-) -> tuple[Sources, Sources]:
+def odors(n_samples: int, n_odorants: int = 5, n_receptors: int = 21, *, rng: Rng = None) -> tuple[Sources, Sources]:
     """Odorant concentrations, and how strongly each receptor responds to each odorant.
 
     An odorant is absent from a sample with probability 0.9; if present, its concentration is exponential. The entries of A are
@@ -137,8 +135,6 @@ def odors(
         As in `random_sources`.
     n_odorants, n_receptors : int, default=5 and 21
         Sources and mixtures.
-    rho : float, default=0
-        Correlation of the Gaussian copula of the concentrations; 0: they are independent.
 
     Returns
     -------
@@ -155,14 +151,10 @@ def odors(
     >>> X.shape, bool(X.min() >= 0), round(float((S == 0).mean()), 2)
     ((50000, 21), True, 0.9)
     """
-    shape = (positive_int("n_samples", n_samples), positive_int("n_odorants", n_odorants))
     generator = np.random.default_rng(rng)
-    A = np.exp(generator.standard_normal((positive_int("n_receptors", n_receptors), n_odorants)))
-    if rho == 0:
-        E = generator.standard_exponential(shape)
-    else:
-        E = -np.log1p(-copula_uniform(*shape, rho, df=np.inf, rng=generator) / np.sqrt(12))
-    return _odor_of(E), A
+    shape = (positive_int("n_receptors", n_receptors), positive_int("n_odorants", n_odorants))
+    A = np.exp(generator.standard_normal(shape))
+    return random_sources("odor", n_samples, n_odorants, rng=generator), A
 
 
 def copula_uniform(n_samples: int, n_sources: int, rho: float, *, df: float = 4, rng: Rng = None) -> Sources:
@@ -214,12 +206,6 @@ def copula_uniform(n_samples: int, n_sources: int, rho: float, *, df: float = 4,
     return np.asarray(S * np.sqrt(12))
 
 
-def _odor_of(E: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Concentrations of variance 1; E exceeds -log p with probability p, and then is exponential again."""
-    p = 1 - 0.9
-    return np.asarray(np.maximum(E + np.log(p), 0) / np.sqrt(p * (2 - p)))
-
-
 def _abundances(G: NDArray[np.float64]) -> NDArray[np.float64]:
     d = G.shape[1]
     return np.asarray(G / G.sum(axis=1, keepdims=True) * (d * np.sqrt((d / 2 + 1) / max(d - 1, 1))))
@@ -227,7 +213,8 @@ def _abundances(G: NDArray[np.float64]) -> NDArray[np.float64]:
 
 #: Every family fills its array row by row in one call, so that blocks from one Generator continue each other.
 _DRAWS: dict[str, Callable[[np.random.Generator, tuple[int, int]], Any]] = {
-    "odor": lambda rng, shape: _odor_of(rng.standard_exponential(shape)),
+    # An exponential variable exceeds log 10 with probability 0.1, and then is exponential again.
+    "odor": lambda rng, shape: np.maximum(rng.standard_exponential(shape) - np.log(10), 0) / np.sqrt(0.1 * 1.9),
     # Given that it exceeds 0, 2u - 1 is uniform on (0, 1).
     "sparse_uniform": lambda rng, shape: np.maximum(2 * rng.random(shape) - 1, 0) * np.sqrt(48 / 5),
     "exponential": lambda rng, shape: rng.standard_exponential(shape),
@@ -381,12 +368,11 @@ def natural_images(
 
         - None: sample images of scikit-image (``pip install 'bionica[plot]'``);
         - a folder: its ``sources.npy`` if there is one, otherwise every image file in it, ordered by name;
-        - an image file, of any format that scikit-image reads;
         - ``.npy``: an array of shape (n_images, n_pixels), or (n_images, height, width).
     names : sequence of str, optional
-        Which images, and in what order: file names without suffix, numbers ("0", "1", ...) of the images of an ``.npy``, or,
-        without `path`, some of scikit-image's "camera", "brick", "gravel", "grass" and "moon". By default all that `path`
-        holds, or the first three.
+        Which images, and in what order: names of files, numbers ("0", "1", ...) of the images of an ``.npy``, or, without
+        `path`, some of scikit-image's "camera", "brick", "gravel", "grass" and "moon". By default all that `path` holds, or
+        the first three.
     size : int or None, default=252
         Images are cropped about their centres to the largest height and width that all of them have, at most `size`. The
         paper's are 252 by 252. Rows of an (n_images, n_pixels) array are not cropped.
@@ -423,29 +409,26 @@ def _read_images(path: Path | None, names: Sequence[str] | None) -> list[tuple[s
     """Return the images of these names, by default all of them, with their names."""
     if path is not None and (path / "sources.npy").is_file():
         path = path / "sources.npy"
-    readers: list[tuple[str, Callable[[], Any]]]
+    readers: dict[str, Callable[[], Any]]
     if path is None:
-        names = _SHIPPED[:3] if names is None else names
-        data = _skimage("the sample images").data
-        readers = [(name, getattr(data, name)) for name in _SHIPPED]
-    elif not path.exists():
-        raise FileNotFoundError(f"path={str(path)!r} does not exist: pass a folder, an image or .npy")
+        names, data = names or _SHIPPED[:3], _skimage("the sample images").data
+        readers = {name: getattr(data, name) for name in _SHIPPED}
     elif path.suffix.lower() == ".npy":
         stack = np.load(path)
         if stack.ndim not in (2, 3) or (stack.ndim == 2 and stack.shape[0] > stack.shape[1]):
             raise ValueError(f"{path} has shape {stack.shape}: save (n_images, n_pixels) or (n_images, height, width)")
         images = stack if stack.ndim == 3 else stack[:, None, :]  # a flat image is one row high
-        readers = [(str(i), partial(np.asarray, image)) for i, image in enumerate(images)]
+        readers = {str(i): partial(np.asarray, image) for i, image in enumerate(images)}
     else:
-        files = sorted(f for f in path.iterdir() if f.suffix.lower() in _IMAGE_SUFFIXES) if path.is_dir() else [path]
-        readers = [(file.stem, partial(_skimage(file.name).io.imread, file)) for file in files]
-    if not readers:
-        raise ValueError(f"path={str(path)!r} holds no image: files end in {', '.join(_IMAGE_SUFFIXES)}")
-    known = [name for name, _ in readers]
-    for name in names or ():
-        if (n := known.count(name)) != 1:
-            raise ValueError(f"names holds {name!r}, of which there are {n}: choose from {', '.join(map(repr, known))}")
-    return [(known[i], readers[i][1]()) for i in (range(len(known)) if names is None else map(known.index, names))]
+        files = sorted(path.iterdir()) if path.is_dir() else []
+        files = [file for file in files if file.suffix.lower() in _IMAGE_SUFFIXES]
+        if not files:
+            wanted = f"pass .npy, or a folder with images, {', '.join(_IMAGE_SUFFIXES)}"
+            raise FileNotFoundError(f"path={str(path)!r} holds no image: {wanted}")
+        readers = {file.name: partial(_skimage(file.name).io.imread, file) for file in files}
+    if unknown := [name for name in names or () if name not in readers]:
+        raise ValueError(f"names holds {unknown[0]!r}: choose from {', '.join(map(repr, readers))}")
+    return [(name, readers[name]()) for name in names or readers]
 
 
 def _skimage(wanted: str) -> Any:

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from .metrics import error_curve as errors_over_time
 
 __all__ = [
-    "circuit", "diagnosis", "distributions", "error_curve", "images", "number_of_sources", "record_weights", "sources", "spectra",
+    "circuit", "distributions", "error_curve", "images", "number_of_sources", "record_weights", "sources", "spectra",
     "weights",
 ]  # fmt: skip
 
@@ -470,37 +470,5 @@ def number_of_sources(count: Any, *, ax: Any = None) -> Any:
             ax.plot(q, max(count.angles[q], 0.01), "o", ms=9, mfc="C0" if q == count.n_sources else "none", label=label)
     ax.set(xlabel="number of sources", ylabel="angle between halves (degrees)")
     ax.xaxis.get_major_locator().set_params(integer=True)
-    ax.legend(frameon=False)
-    return ax
-
-
-def diagnosis(result: Any, *, ax: Any = None) -> Any:
-    """Draw a diagnosis: of each output, how far halves of the samples disagree, its noise and its negative energy.
-
-    Parameters
-    ----------
-    result : Diagnosis
-        What `diagnose` returned.
-    ax : matplotlib Axes, optional
-        Where to draw; returned.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bionica import BatchNICA, plot
-    >>> X = np.random.default_rng(0).exponential(size=(500, 3))
-    >>> ax = plot.diagnosis(BatchNICA(random_state=0).fit(X).diagnose(X))
-    """
-    measures, moved = result.measures, result.uncertainty_
-    shares = {"noise": measures.noise / np.maximum(measures.variance, 1e-300), "negative energy": measures.negativity}
-    if moved is not None:
-        shares = {"halves disagree (1 - correlation)": 1 - moved.correlation, **shares}
-    ax, d = _axes(ax), len(result.names)
-    for i, (label, share) in enumerate(shares.items()):
-        ax.barh(np.arange(d) + (i - 1) * 0.27, np.clip(share, 1e-6, 1), height=0.25, label=label)
-    ax.set(xscale="log", xlim=(1e-6, 1.2), xlabel="share")
-    ax.set_title("no problem was found" if result.ok else "may be wrong")
-    ax.set_yticks(range(d), result.names)
-    ax.invert_yaxis()
     ax.legend(frameon=False)
     return ax

@@ -138,7 +138,7 @@ _DRAWN = (*_MIXED, "held_out")
 _KEYS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     **dict.fromkeys(_RANDOM, (("d", "T"), _DRAWN)),
     "copula_uniform": (("d", "T", "rho"), ("df", *_DRAWN)),
-    "odors": (("d", "T"), ("rho", "n_mixtures", "snr_db", "held_out")),
+    "odors": (("d", "T"), ("n_mixtures", "snr_db", "held_out")),
     "images": ((), ("path", "names", "size", *_MIXED)),
     "file": (("mixtures", "sources"), ()),
 }

@@ -96,12 +96,6 @@ class Diagnosis:
         mark = "&#10003; no problem was found" if self.ok else "&#10007; the fit may be wrong"
         return f"<div><p><strong>{mark}</strong></p><pre>{escape(self.details)}</pre></div>"
 
-    def plot(self, ax: Any = None) -> Any:
-        """Draw what halves, noise and negative energy say about each output: `bionica.plot.diagnosis`."""
-        from ..plot import diagnosis
-
-        return diagnosis(self, ax=ax)
-
 
 def diagnose(
     rows: Array,
