@@ -299,17 +299,23 @@ class Separation:
             vars(self.network).pop("feature_names_in_", None)  # blocks are arrays, which have no names
 
     def _known_spectra(self, path: Path, k: int) -> Any:
-        """Return the spectra of --known, a column each; their names are those of the first sources."""
-        for axis in (0, 1):  # a row for each spectrum, or a column
-            with io.open_reader(path, axis=axis, decimal=self.decimal) as reader:
+        """Return the spectra of --known, a column each; their names are those of the first sources.
+
+        A row for each spectrum, or a column. If the input has wavelengths, so must a table of spectra.
+        """
+        here, is_text = self.reader.wavelengths, path.suffix.lower() in (*io.TEXT, ".xlsx")
+        header = True if is_text and here is not None else None
+        for axis in (0, 1):
+            with io.open_reader(path, axis=axis, header=header, decimal=self.decimal) as reader:
                 spectra, labels = reader.sample(2**20)
             if spectra.shape[1] == k:
                 break
         else:
             size = f"{spectra.shape[1]} x {len(spectra)} values, the input has {k} mixtures"
             raise io.InputError(f"--known {path} holds {size}: interpolate its spectra, or --skip mixtures")
-        here, there = self.reader.wavelengths, reader.wavelengths
-        if here is not None and there is not None and (wrong := differing_channel(there, here)):
+        if header and reader.wavelengths is None:
+            raise io.InputError(f"--known {path} has no line of wavelengths, as the input has: add it")
+        if here is not None and reader.wavelengths is not None and (wrong := differing_channel(reader.wavelengths, here)):
             raise io.InputError(f"--known {path}: {wrong}: interpolate its spectra to the wavelengths of the input")
         self.known_names = [str(name) for name in labels[0]] if labels else []
         return spectra.T

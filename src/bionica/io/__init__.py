@@ -17,7 +17,7 @@ from .text import TEXT, TextReader, open_xlsx
 from .write import WRITTEN, TextWriter, check_format, open_writer, output_files
 
 __all__ = [
-    "IMAGES", "PIXELS", "WRITTEN",
+    "IMAGES", "PIXELS", "TEXT", "WRITTEN",
     "Columns", "InputError", "Measurement", "OutputError", "Reader", "RowSample", "Target", "TextWriter",
     "check_folder", "check_format", "check_inputs", "check_targets", "import_optional", "is_disk_full",
     "open_pipe", "open_reader", "open_writer", "open_written", "output_files", "register", "wavelengths_in", "write_atomically",

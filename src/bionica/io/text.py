@@ -7,7 +7,7 @@ The first lines (20 of a file; 2 of a pipe, 7 if the first holds numbers) show s
   table. If there is no such reading, the number of cells decides, and an error names what is wrong.
 - A first line of words is a header. A first line of numbers is one if there are 6 or more, which rise or fall strictly where no
   other line does (wavelengths, masses), or if they are 0, 1, 2, ... as pandas writes it. InputError asks for `header` if such a
-  line has only one or two below it, if 3 or more numbers have equal steps where no other line has, and if different numbers are
+  line has only one or two below it and no equal steps, if 3 or more numbers have equal steps where no other line has, and if different numbers are
   all 10 times larger or smaller than those below, or are integers above decimals. Otherwise it is a sample, and a note says so if
   it may be names (nonnegative, integers or of at most 5 digits) and is unlike the other lines: its columns do not continue in it
   (its second difference is 1.5 times the largest of the others, or it is 10 times smaller than each of them), less than a tenth
@@ -90,7 +90,7 @@ def judge_first_line(lines: Sequence[Sequence[float]], precision: Sequence[Seque
     numbered = integers and (first == np.arange(k)).all()
     axis = k >= _AXIS and order[0] and not order[1:].any()
     even = n > 1 and abs(order[0]) == 2 and not (np.abs(order[1:]) == 2).any()
-    if (numbered and k > 2) or (axis and n > 2):
+    if (numbered and k > 2) or (axis and (n > 2 or abs(order[0]) == 2)):
         return "names"
     apart = n > 1 and (size[0].min() > _APART * size[1:].max() or _APART * size[0].max() < size[1:].min())
     if numbered or axis or even or (distinct and (apart or (integers and written[1:].all()))):
@@ -358,7 +358,8 @@ class TextReader(Reader):
         verdict = self._judge([*zip(*numbers, strict=True)])
         rises = is_monotonic(np.array(first, float))
         captions = [top for top, *below in columns if self._number(top) is None and below and not self._is_text(*below)]
-        if verdict != "names" and any(map(self._is_text, captions)):  # a word over numbers
+        named = any(base.ROW_NAMES.fullmatch(top) for top, *below in columns if self._is_text(*below))
+        if verdict != "names" and (named or any(map(self._is_text, captions))):  # "name" over words, or a word over numbers
             verdict = "names" if rises else "asked"
         elif verdict != "names" and "" in cells and rises:  # a corner without a name, or a missing number
             verdict = "names" if "" not in captions or first == [*range(len(first))] else "asked"
