@@ -313,9 +313,10 @@ class Separation:
         else:
             size = f"{spectra.shape[1]} x {len(spectra)} values, the input has {k} mixtures"
             raise io.InputError(f"--known {path} holds {size}: interpolate its spectra, or --skip mixtures")
-        if header and reader.wavelengths is None:
+        there = reader.wavelengths
+        if header and there is None:
             raise io.InputError(f"--known {path} has no line of wavelengths, as the input has: add it")
-        if here is not None and reader.wavelengths is not None and (wrong := differing_channel(reader.wavelengths, here)):
+        if here is not None and there is not None and (wrong := differing_channel(there, here)):
             raise io.InputError(f"--known {path}: {wrong}: interpolate its spectra to the wavelengths of the input")
         self.known_names = [str(name) for name in labels[0]] if labels else []
         return spectra.T

@@ -7,11 +7,11 @@ The first lines (20 of a file; 2 of a pipe, 7 if the first holds numbers) show s
   table. If there is no such reading, the number of cells decides, and an error names what is wrong.
 - A first line of words is a header. A first line of numbers is one if there are 6 or more, which rise or fall strictly where no
   other line does (wavelengths, masses), or if they are 0, 1, 2, ... as pandas writes it. InputError asks for `header` if such a
-  line has only one or two below it and no equal steps, if 3 or more numbers have equal steps where no other line has, and if different numbers are
-  all 10 times larger or smaller than those below, or are integers above decimals. Otherwise it is a sample, and a note says so if
-  it may be names (nonnegative, integers or of at most 5 digits) and is unlike the other lines: its columns do not continue in it
-  (its second difference is 1.5 times the largest of the others, or it is 10 times smaller than each of them), less than a tenth
-  rise, fall or have equal steps as it does, it has other decimals, or it has different integers above integers.
+  line has unequal steps and only one or two lines below it, if 3 or more numbers have equal steps where no other line has, and if
+  different numbers are all 10 times larger or smaller than those below, or are integers above decimals. Otherwise it is a sample,
+  and a note says so if it may be names (nonnegative, integers or of at most 5 digits) and is unlike the other lines: its columns
+  do not continue in it (its second difference is 1.5 times the largest of the others, or it is 10 times smaller than each), less
+  than a tenth rise, fall or have equal steps as it does, it has other decimals, or different integers above integers.
 - The first column of a table without names is compared with the other columns in the same way, and gets a note.
 - A column is not a mixture if it holds text (`<0.1` and `$10` are damaged numbers, and an error), or by `label_columns`, which also
   looks at the values: those of the first MiB of a file, and of the first 6 samples of a pipe.
@@ -358,8 +358,8 @@ class TextReader(Reader):
         verdict = self._judge([*zip(*numbers, strict=True)])
         rises = is_monotonic(np.array(first, float))
         captions = [top for top, *below in columns if self._number(top) is None and below and not self._is_text(*below)]
-        named = any(base.ROW_NAMES.fullmatch(top) for top, *below in columns if self._is_text(*below))
-        if verdict != "names" and (named or any(map(self._is_text, captions))):  # "name" over words, or a word over numbers
+        captions += [top for top, *below in columns if base.ROW_NAMES.fullmatch(top) and self._is_text(*below)]
+        if verdict != "names" and any(map(self._is_text, captions)):  # a word over numbers, or "name" over words
             verdict = "names" if rises else "asked"
         elif verdict != "names" and "" in cells and rises:  # a corner without a name, or a missing number
             verdict = "names" if "" not in captions or first == [*range(len(first))] else "asked"
