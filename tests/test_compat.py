@@ -55,7 +55,6 @@ def sum_of_squares():
 
 
 NAMES = {
-    "numba.core.compiler_lock": ["global_compiler_lock"],
     "numba.core.errors": ["TypingError"],
     "numba.core.options": ["DefaultOptions", "DefaultOptions._nrt"],
     "numba.core.codegen": ["JITCodeLibrary", "JITCPUCodegen", "JITCPUCodegen.create_library"],

@@ -2,17 +2,13 @@
 
 import importlib
 import inspect
-import os
 import sys
-import threading
-import time
 import warnings
 
 import numpy as np
 import pytest
 
 import bionica
-from bionica._compat.numba import compile_entry
 from bionica.estimator import Estimator
 from bionica.kernels.loop import Diverged, digest
 from bionica.kernels.rule import to_arrays
@@ -158,43 +154,6 @@ def test_collapsed_networks_are_diagnosed(cls, params, kind):
     found = model.diagnose(X)
     assert not found.ok
     assert len(str(found)) > 40
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_a_fork_while_another_thread_compiles_does_not_deadlock_the_child():
-    from numba.core.compiler_lock import global_compiler_lock
-
-    compiling = threading.Event()
-
-    def compile_slowly():
-        with global_compiler_lock:
-            compiling.set()
-            time.sleep(0.3)
-
-    def double(x):
-        return 2 * x
-
-    thread = threading.Thread(target=compile_slowly)
-    thread.start()
-    compiling.wait()
-    child = os.fork()
-    if child == 0:
-        try:
-            os._exit(compile_entry(double, (1,), cache=False)(4) != 8)
-        finally:
-            os._exit(2)
-    thread.join()
-    for _ in range(600):
-        ended, status = os.waitpid(child, os.WNOHANG)
-        if ended:
-            break
-        time.sleep(0.05)
-    else:
-        os.kill(child, 9)
-        os.waitpid(child, 0)
-        pytest.fail("the child waits for a lock that nobody holds")
-    assert os.waitstatus_to_exitcode(status) == 0
 
 
 def test_compiled_code_is_old_if_a_module_that_its_own_imports_has_changed(tmp_path, monkeypatch):

@@ -14,7 +14,7 @@ import bionica
 import naive
 from bionica import plot, reference, sweep
 from bionica.kernels import loop
-from bionica.kernels.rule import RULES
+from bionica.kernels.rule import RULES, variant
 from bionica.plain import PlainNetwork
 from conftest import mixtures
 
@@ -301,3 +301,17 @@ def test_mistakes_of_a_compiled_rule_name_the_line(tmp_path, monkeypatch, name, 
         assert caught.value.__context__ is None
     finally:
         RULES.pop(name, None)
+
+
+@pytest.mark.parametrize("value", [[1.0], {"a": 1}])
+def test_fields_that_compiled_code_cannot_hold_are_named(value):
+    learner, X = bionica.TwoCompartmentNICA(2, random_state=0)._learner_for(2, np.dtype(float)), np.ones((1, 2))
+    compiled, said = RULES["two_compartment"], f"is a {type(value).__name__}: compiled code takes numbers"
+    rule = variant(compiled, "wrong", workspace=lambda state: compiled.workspace(state)._replace(y=value))
+    try:
+        with pytest.raises(TypeError, match=f"Params.tau of the rule 'two_compartment' {said}"):
+            loop.prepare(learner.state, learner.params._replace(tau=value), X)
+        with pytest.raises(TypeError, match=f"Work.y of the rule 'wrong' {said}"):
+            loop.prepare(rule.State(*learner.state), learner.params, X)
+    finally:
+        RULES.pop("wrong")

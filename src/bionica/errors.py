@@ -55,14 +55,7 @@ class ModelFileError(BionicaError, ValueError):
 
 
 class ClusterError(BionicaError, RuntimeError):
-    """A Dask cluster that cannot finish: a worker without bionica, workers that died, a scheduler that is gone.
-
-    Examples
-    --------
-    >>> from bionica import BionicaError, ClusterError
-    >>> issubclass(ClusterError, BionicaError)
-    True
-    """
+    """A Dask cluster that cannot finish: a worker without bionica, workers that died, a scheduler that is gone."""
 
 
 class DivergenceError(BionicaError, ArithmeticError):

@@ -7,7 +7,6 @@
     loop is ever called from Python. Here the called functions are linked into the loop, and the loop alone is optimised: a first
     fit takes half of the time. If a name is missing, or linking fails, Numba compiles as it always does.
 `TypingError`: a mistake in a rule. Without the name it is reported in Numba's words, after more attempts to compile.
-`global_compiler_lock`: without it, a child of `os.fork` that was forked while another package compiled may wait for ever.
 """
 
 import contextlib
@@ -15,7 +14,6 @@ import gc
 import importlib
 import itertools
 import logging
-import os
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -34,11 +32,10 @@ def _private(module: str, name: str, otherwise: Any = None) -> Any:
         return otherwise
 
 
-#: Of threads that compile, one goes on and the others wait. Taken before Numba's own lock.
+#: Of threads that compile, one goes on and the others wait.
 COMPILING = threading.RLock()
 
 _LOG = logging.getLogger("bionica")
-_NUMBAS_LOCK = _private("numba.core.compiler_lock", "global_compiler_lock", threading.RLock())
 TYPING_ERROR: Any = _private("numba.core.errors", "TypingError", ())
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 if hasattr(_private("numba.core.options", "DefaultOptions"), "_nrt"):
@@ -147,21 +144,3 @@ def _one_module(name: str) -> Iterator[None]:
         yield
     finally:
         Codegen.create_library, Context.get_executable, Context.create_cfunc_wrapper = create, execute, wrap
-
-
-# A child of `os.fork` has the locks of the compiler as they were, but not the threads that would release them, and would wait for
-# ever when it compiles. So nothing is compiled while the process is copied.
-
-
-def _before_fork() -> None:
-    COMPILING.acquire()
-    _NUMBAS_LOCK.acquire()
-
-
-def _after_fork() -> None:
-    _NUMBAS_LOCK.release()
-    COMPILING.release()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)

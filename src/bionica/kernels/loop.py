@@ -117,7 +117,10 @@ def prepare(state: Any, params: Any, X: np.ndarray) -> Callable[..., int]:
     rule = rule_of(state)
     if rule.step is not None:
         return functools.partial(take_rows_plainly, rule)
-    work, key = rule.workspace(state), (rule, numba.typeof(params), X.dtype)
+    work = rule.workspace(state)
+    _check_fields(rule, params)
+    _check_fields(rule, work)
+    key = rule, numba.typeof(params), X.dtype
     entry = _ENTRIES.get(key)
     if entry is None:
         Y = np.empty((0, state.fired.size), X.dtype)
@@ -126,6 +129,18 @@ def prepare(state: Any, params: Any, X: np.ndarray) -> Callable[..., int]:
             entry = _ENTRIES.get(key) or _compile(rule, params, X.dtype, empty)
             _ENTRIES[key] = entry
     return functools.partial(take_rows, entry, work, rule.maintain)
+
+
+def _check_fields(rule: Rule, record: Any) -> None:
+    """Raise TypeError if Params or Work of a rule hold what compiled code does not take."""
+    for name, value in zip(record._fields, record, strict=True):
+        if hasattr(value, "_fields"):
+            _check_fields(rule, value)
+        elif not isinstance(value, int | float | str | np.generic | np.ndarray | None):
+            raise TypeError(
+                f"{type(record).__name__}.{name} of the rule {rule.name!r} is a {type(value).__name__}: compiled code takes "
+                "numbers, arrays and NamedTuples of these"
+            )
 
 
 def take_rows(
@@ -221,11 +236,10 @@ def _mistake(rule: Rule, function: Any, arguments: Any, text: str) -> Exception:
     for file, line in re.findall(r"at (.+) \((\d+)\)", text):  # the innermost first
         before = [(c.co_firstlineno, name) for name, c in codes.items() if c.co_filename == file]
         if names := [name for first, name in sorted(before) if first <= int(line)]:
-            reason = text.partition(f"{file} ({line})")[0].splitlines()[-2].strip().removeprefix("During: ")
             return TypeError(
                 f"{names[-1]} of the rule {rule.name!r} cannot be compiled: {file}, line {line}: "
-                f"{linecache.getline(file, int(line)).strip()}\nNumba failed in {reason}. Compiled functions loop over indices and "
-                "allocate nothing. In plain NumPy write a bionica.plain.PlainNetwork"
+                f"{linecache.getline(file, int(line)).strip()}\nCompiled functions loop over indices and allocate nothing. In "
+                "plain NumPy write a bionica.plain.PlainNetwork"
             )
     return TypeError(f"the rule {rule.name!r} cannot be compiled: {text}")
 
