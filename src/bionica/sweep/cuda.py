@@ -1,11 +1,10 @@
 """Cases on a GPU: networks of one kind and size run together, one thread each, and the data of a batch are sent once.
 
 Some cases run on the CPU: offline methods, networks with a running whitening (their rules need periodic maintenance in Python),
-those that are scored on held-out samples, those that cannot be started, and batches that do not fit into the memory of the card.
+those that are scored on held-out samples, and those that cannot be started.
 Where a weight overflows, the CPU names that sample, and a GPU the next whose output does.
 """
 
-import warnings
 from collections import defaultdict
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, NamedTuple
@@ -16,7 +15,7 @@ from .._compat.numba_cuda import cuda
 from ..estimator import OnlineEstimator
 from ..kernels import cuda as gpu
 from ..kernels.learner import NetworkLearner
-from ..kernels.rule import rule_of, to_arrays
+from ..kernels.rule import rule_of
 from .plan import Case
 from .run import Outcome, matched_errors, sum_times
 
@@ -55,22 +54,10 @@ def run(cases: Sequence[Case], on_cpu: Callable[[Sequence[Case]], Generator[Outc
         else:
             groups[gpu.kernel_signature(entry[1:3]), entry.X.shape, case.times].append(entry)
     gpu.compile_in_processes([_batch(entries[:1]) for entries in groups.values()])
-    room = 0.8 * cuda().current_context().get_memory_info()[0]  # of the free memory
     for entries in groups.values():
-        if _bytes(entries) <= room:
-            yield from _compute(sorted(entries, key=lambda entry: id(entry.X)))  # neighbouring threads share reads
-        else:
-            warnings.warn("data too large for the memory of the GPU: their cases run on the CPU", stacklevel=2)
-            elsewhere += [entry.case for entry in entries]
+        yield from _compute(sorted(entries, key=lambda entry: id(entry.X)))  # neighbouring threads share reads
     if elsewhere:
         yield from on_cpu(elsewhere)
-
-
-def _bytes(entries: list[_Entry]) -> int:
-    """Return an upper bound of the memory of a batch on the card."""
-    (case, state, *_), arrays = entries[0], {id(a): a for entry in entries for a in entry[3:6]}
-    own = sum(a.nbytes for a in to_arrays(state).values()) + 8 * len(sum_times(case.times)) * case.data.d**2
-    return int(own * len(entries) + sum(a.nbytes for a in arrays.values()))
 
 
 def _open(case: Case, shared: dict[Any, Any]) -> _Entry | None:
