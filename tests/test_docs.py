@@ -1,6 +1,7 @@
 """The documentation's sources: every public name is in the reference with an example, pages and README run, versions agree."""
 
 import inspect
+import pkgutil
 import re
 import sys
 import tomllib
@@ -18,6 +19,8 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "docs"))
 import outputs  # noqa: E402
 
+PAGES = [path for path in (ROOT / "docs").rglob("*.md") if not {"_build", "gallery", "generated"} & {*path.parts}]
+PAGES += [ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY")]
 #: Modules whose `__all__` is public. `bionica.river` is public too, and imports river.
 _PARTS = ("metrics", "datasets", "plot", "sweep", "hyperspy", "offline", "plain")
 MODULES = ("bionica", *(f"bionica.{name}" for name in _PARTS))
@@ -75,20 +78,39 @@ def test_a_name_of_the_reference_has_an_example_and_methods_have_docstrings(name
 
 
 def test_pages_link_to_files_that_exist():
-    pages = [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
-    for page in pages:
-        if "_build" in page.parts or "gallery" in page.parts:
-            continue
+    for page in PAGES:
         for target in re.findall(r"\]\(([^)#:]+?\.(?:md|png))(?:#[^)]*)?\)", page.read_text()):
-            if "generated" not in target:
-                assert (page.parent / target).exists(), f"{page.relative_to(ROOT)} links to {target}"
+            assert (page.parent / target).exists(), f"{page.relative_to(ROOT)} links to {target}"
+
+
+def test_pages_name_files_options_and_functions_that_exist():
+    roots = [ROOT / name for name in ("src", "benchmarks", "tests", "docs", ".ci")]
+    files = {f"/{path.relative_to(ROOT)}" for root in roots for path in root.rglob("*.*")} | {"/README.md"}
+    code = "".join((ROOT / name[1:]).read_text() for name in files if name.endswith(".py"))
+    for page in PAGES:
+        text = page.read_text()
+        missing = [option for option in re.findall(r"(?<![\w-])--[a-z][\w-]+", text) if option not in code]
+        spans = " ".join(re.findall(r"`([^`\n]+)`", text))
+        paths = {*re.findall(r"[\w/-]+\.(?:py|md)\b", spans), *re.findall(r"\b\w+/\w+\.py\b", text)} - {"my_module.py"}
+        missing += [path for path in paths if not any(name.endswith(f"/{path}") for name in files)]
+        names = re.findall(r"\bbionica(?:\.[a-zA-Z]\w*)+", text)
+        missing += [name for name in names if not name.startswith("bionica.river") and not resolves(name)]
+        assert missing == [], page.relative_to(ROOT)
+
+
+def resolves(name):
+    """Whether a dotted name is something of the package."""
+    try:
+        return pkgutil.resolve_name(name) is not None
+    except (ImportError, AttributeError):
+        return False
 
 
 @pytest.mark.parametrize(
     "page",
     [
         "README.md",
-        *(f"docs/{name}.md" for name in ("index", "mixtures", "circuits", "cone-network", "local-nica", "paper/index")),
+        *(f"docs/{name}.md" for name in ("mixtures", "circuits", "cone-network", "local-nica", "paper/index")),
         *(f"docs/guides/{name}.md" for name in ("spectra", "images", "streams")),
     ],
 )

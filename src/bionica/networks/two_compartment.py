@@ -161,7 +161,7 @@ class TwoCompartmentNICA(OfThePaper, OnlineEstimator):
 
     A model of a circuit: each synapse learns from what its two neurons know (the guards, repairs of appendix C, know more).
     `as_published` has the paper's settings; the default ones separate most mixing matrices up to a condition number of about 30
-    (:doc:`/paper/local-networks`). To separate data, use `StreamingNICA`, `BatchNICA` or `MinimumVolumeCone`.
+    (:doc:`/paper/convergence`). To separate data, use `StreamingNICA`, `BatchNICA` or `MinimumVolumeCone`.
 
     Parameters
     ----------
