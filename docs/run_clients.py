@@ -21,8 +21,6 @@ PACKAGES = {
     "MNE": ["mne"],
     "xarray": ["xarray"],
     "pandas": ["pandas"],
-    "polars": ["polars"],
-    "torch": ["torch"],
 }
 
 
