@@ -3,7 +3,6 @@
     python benchmarks/cluster.py --workers 1 2 4 16                 12.8 million x 20 (2 GB), in the memory of the workers
     python benchmarks/cluster.py --workers 1 2 --rows 1e6           a part of it
     python benchmarks/cluster.py --memory 0.1 0.3 1 2               in memory, arrays of so many GB; each in a process of its own
-    python benchmarks/cluster.py --stream 20                        20 GB, made block by block, never in memory
 
 Every worker has one thread. Columns: seconds of the fit; CPU seconds of the client's thread ("client"), in which no worker computes
 ("16 would take": client + (seconds of 1 worker - client) / 16), and of all workers; how often X was read; megabytes that the client
@@ -77,7 +76,7 @@ def cpu_of_worker():
     return used.ru_utime + used.ru_stime
 
 
-def on_cluster(workers, n, noises, methods, persist=True):
+def on_cluster(workers, n, noises, methods):
     import dask
     import distributed
 
@@ -95,10 +94,8 @@ def on_cluster(workers, n, noises, methods, persist=True):
         with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as client:
             client.run(lambda: __import__("bionica").MinimumVolumeCone)
             for noise in noises:
-                X = lazy(n, noise)
-                if persist:
-                    X = X.persist()
-                    distributed.wait(X)
+                X = lazy(n, noise).persist()
+                distributed.wait(X)
                 for method in methods:
                     watch.bytes, watch.passes = 0, 0
                     before, start, thread = (
@@ -144,7 +141,6 @@ def main():
     parser.add_argument("--noise", type=float, nargs="+", default=[0.3, 0.0])
     parser.add_argument("--methods", nargs="+", default=["cone", "batch"], choices=FITS)
     parser.add_argument("--memory", type=float, nargs="+", default=[], metavar="GB")
-    parser.add_argument("--stream", type=float, default=0, metavar="GB")
     parser.add_argument("--alone", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.alone:
@@ -155,10 +151,8 @@ def main():
             subprocess.run(
                 [sys.executable, __file__, "--alone", "--memory", str(size), "--noise", str(noise)], check=True
             )
-    if args.workers and not args.stream:
+    if args.workers:
         on_cluster(args.workers, int(args.rows), args.noise, args.methods)
-    if args.stream:
-        on_cluster(args.workers or [1], int(args.stream * 1e9 / (8 * K)), args.noise, ["cone"], persist=False)
 
 
 if __name__ == "__main__":

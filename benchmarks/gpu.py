@@ -1,15 +1,12 @@
-"""Networks on a GPU: network-samples a second with and without forced unrolling, seconds of compiling, the paper's grid for d = 3.
+"""Networks on a GPU: network-samples a second with and without forced unrolling, and seconds of compiling.
 
-python benchmarks/gpu.py            prints the tables: throughput at d = 3 and d = 10, then the grid end to end in a new process
-python benchmarks/gpu.py --write    and writes them to benchmarks/results/gpu.md, with the date and the card
+python benchmarks/gpu.py            prints the table, for d = 3 and d = 10
+python benchmarks/gpu.py --write    and writes it to benchmarks/results/gpu.md, with the date and the card
 """
 
 import argparse
 import datetime
-import os
-import subprocess
 import sys
-import tempfile
 import time
 
 import numpy as np
@@ -28,19 +25,6 @@ CASES = (
     ("TwoCompartmentNICA", 10, 100_000, 2_000, "float64"),
     ("InterneuronNICA", 10, 100_000, 2_000, "float32"),
 )
-#: The paper's grid for d = 3 in a process of its own with an empty cache, and again: seconds end to end and on the card.
-GRID = """
-import time, tomllib
-start = time.perf_counter()
-from bionica import sweep
-from bionica.paper import paper_grid
-plan = {**tomllib.loads(paper_grid()), "dtype": "float32"}
-table = sweep.run(plan, device="cuda")
-runs = {row["case"]: row for row in table if row["device"] == "cuda"}
-print(time.perf_counter() - start, sum(row["seconds"] for row in runs.values()), len(runs))
-for row in table.best():
-    print(row["network"], {name: row[name] for name in table.swept if row[name] is not None}, f"{row['error']:.3e}")
-"""
 
 
 def batch(name, d, n, T, dtype, n_data=10):
@@ -91,34 +75,18 @@ def throughput():
     )
 
 
-def grid():
-    rows, best = [], ""
-    with tempfile.TemporaryDirectory() as cache:
-        for which in ("first process, empty cache", "second process"):
-            environment = {**os.environ, "NUMBA_CACHE_DIR": cache}
-            done = subprocess.run(
-                [sys.executable, "-c", GRID], env=environment, capture_output=True, text=True, check=True
-            )
-            first, *lines = done.stdout.splitlines()
-            end_to_end, on_card, runs = map(float, first.split())
-            rows.append({"process": which, "runs": int(runs), "s end to end": end_to_end, "s on the card": on_card})
-            best = "\n".join(f"- {line}" for line in lines)
-    note = "The paper's grid for d = 3, all four networks, 100,000 samples, float32. Target: 40 s in the first process."
-    return markdown("Grid", note, rows) + "\nBest settings:\n\n" + best + "\n"
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help="write benchmarks/results/gpu.md")
     args = parser.parse_args()
     card = cuda().get_current_device().name
     card = card.decode() if isinstance(card, bytes) else card
-    parts = [f"# On a GPU\n\n`python benchmarks/gpu.py`, {datetime.date.today()}, {card}.\n"]
-    for measure in (throughput, grid):
-        parts.append(measure())
-        print(parts[-1], flush=True)
+    table = throughput()
+    print(table, flush=True)
     if args.write:
-        (RESULTS / "gpu.md").write_text("\n".join(parts))
+        (RESULTS / "gpu.md").write_text(
+            f"# On a GPU\n\n`python benchmarks/gpu.py`, {datetime.date.today()}, {card}.\n\n{table}"
+        )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """LocalNICA on random mixing matrices: the tables of docs/local-nica.md.
 
     python benchmarks/local_nica.py --seed 700000                      all tables
-    python benchmarks/local_nica.py problems map photographs time      some; others are floor, scale, speed, theory
+    python benchmarks/local_nica.py problems map photographs time      some; others are floor, scale, theory
 
 Every problem has its own sources, mixing matrix and initial weights. One pass of 100,000 samples unless said; 5,000 others are
 separated with averaged weights. A problem is solved if the error, the mean of |s - P y|^2 / d, is below .05. Wilson intervals.
@@ -10,7 +10,6 @@ separated with averaged weights. A problem is solved if the error, the mean of |
 import argparse
 import inspect
 import math
-import time
 import warnings
 
 import numpy as np
@@ -18,7 +17,7 @@ from scipy.signal import lfilter
 from scipy.stats import binomtest
 
 import bionica
-from bionica import LocalNICA, TwoCompartmentNICA
+from bionica import LocalNICA
 from bionica.datasets import natural_images, random_mixing
 from bionica.metrics import permutation_error, sinr
 
@@ -132,21 +131,6 @@ def scale(seed, matrices):
         print(f"- {name}: largest difference of outputs {np.abs(other - first).max():.1e}", flush=True)
 
 
-def speed(seed, matrices):
-    """The best of 150 blocks of 1,000 samples: ns for a sample, beside Algorithm 2."""
-    for d in (3, 10):
-        rng = np.random.default_rng([seed, d])
-        X = KINDS["sparse uniform"](rng, (20_000, d)) @ rng.standard_normal((d, d))
-        networks = [Network(d, random_state=0).partial_fit(X) for Network in (LocalNICA, TwoCompartmentNICA)]
-        best = [math.inf, math.inf]
-        for start in range(0, 15_000, 100):
-            for i, network in enumerate(networks):
-                begun = time.perf_counter()
-                network.partial_fit(X[start : start + 1000])
-                best[i] = min(best[i], (time.perf_counter() - begun) * 1e6)
-        print(f"- d = {d}: {best[0]:.0f} and {best[1]:.0f} ns, ratio {best[0] / best[1]:.2f}", flush=True)
-
-
 def theory(seed, matrices):
     """A symmetric perturbation of the solution, .1 of a mode, every 2,000 samples: linear theory, and the mean of 8 streams.
 
@@ -185,7 +169,7 @@ def _decay(A, v, n, seed):
 
 TABLES = {
     "problems": problems, "map": mixing_map, "photographs": photographs, "time": alike_in_time, "floor": floor, "scale": scale,
-    "speed": speed, "theory": theory,
+    "theory": theory,
 }  # fmt: skip
 
 

@@ -3,27 +3,16 @@
 Sources are (n, d) and of unit variance where they are drawn, A is (k, d), X = S A' and noise.
 """
 
-import os
-from pathlib import Path
-
 import numpy as np
 from scipy.signal import stft
 
-from bionica.datasets import copula_uniform, natural_images, random_sources
+from bionica.datasets import copula_uniform, random_sources
 
 #: Samples that are not learned from.
 HELD_OUT = 5000
 KINDS = ("sparse_uniform", "exponential", "half_normal", "gamma", "odor")
 #: Sources and sizes of 40 uncorrelated problems: every kind at five sizes, square and tall.
 FORTY = [(kind, d, m * d) for kind in KINDS[:4] for d in (3, 5, 10, 20, 30) for m in (1, 2)]
-#: Environment variable with the folder of the paper's images, which are not part of the repository: sources.npy, (3, 63504).
-PAPER_FOLDER = "BIONICA_PAPER_IMAGES"
-#: Set -> names of images of scikit-image. Chosen by their correlations alone, before any method was run on them.
-IMAGES = {
-    "camera, brick, gravel": ("camera.png", "brick.png", "gravel.png"),
-    "coffee, moon, rocket": ("coffee.png", "moon.png", "rocket.jpg"),
-    "the paper's": None,
-}
 CHEMISTRY = ("Dirichlet 0.1", "Dirichlet 0.5", "Dirichlet 1", "chromatogram", "fluorescence", "four notes")
 NOTES_HZ = (220.0, 277.2, 329.6, 440.0)
 
@@ -40,32 +29,6 @@ def conditioned(k, d, rng):
     condition, scale = 10 ** rng.uniform(0, 3), 10 ** rng.uniform(-3, 3)
     U, _, Vt = np.linalg.svd(rng.standard_normal((k, d)), full_matrices=False)
     return scale * (U * np.geomspace(1, 1 / condition, d)) @ Vt
-
-
-def images(name, size=None):
-    """Three images as sources of minimum 0 and variance 1, cropped to the size that all have, at most `size`."""
-    if IMAGES[name] is None:
-        S = natural_images(os.environ[PAPER_FOLDER])
-        if size is not None:
-            S = S[: size**2] - S[: size**2].min(axis=0)
-        return S / S.std(axis=0)
-    import skimage.data
-
-    return natural_images(Path(skimage.data.__file__).parent, names=IMAGES[name], size=size)
-
-
-def available_images():
-    """The sets of images that are here."""
-    return [name for name, names in IMAGES.items() if names or os.environ.get(PAPER_FOLDER)]
-
-
-def turning(S, first, second, rng, snr_db=None):
-    """Mix by A(t) = cos(t) first + sin(t) second, one full turn over the samples."""
-    angle = 2 * np.pi * np.arange(len(S))[:, None] / len(S)
-    X = np.cos(angle) * (S @ first.T) + np.sin(angle) * (S @ second.T)
-    if snr_db is not None:
-        X += rng.standard_normal(X.shape) * np.sqrt(np.mean(X**2, axis=0)) * 10 ** (-snr_db / 20)
-    return X
 
 
 def disturb(clean, disturbance, size, begin, end, rng):

@@ -11,10 +11,10 @@ learned from, unless a table says otherwise.
 import numpy as np
 
 import bionica
-from bionica.datasets import mix, natural_images
+from bionica.datasets import mix
 from bionica.metrics import permutation_error
 from methods import BATCH, NETWORKS, STREAM, passed
-from problems import HELD_OUT, KINDS, conditioned, disturb, sources, turning
+from problems import HELD_OUT, KINDS, conditioned, disturb, sources
 from runner import Table, main
 
 STREAMS = (STREAM,)
@@ -50,25 +50,6 @@ def noise(method, kind, snr_db, T, seed, d=5):
     S = sources(kind, T + HELD_OUT, d, rng)
     X, _ = mix(S, n_mixtures=2 * d, snr_db=snr_db, rng=rng)
     return {"error": permutation_error(S[T:], passed(method, d, X[:T], seed).transform(X[T:]))}
-
-
-def images(method, order, passes, seed, size=None):
-    rng = np.random.default_rng(seed)
-    A = rng.standard_normal((3, 3))
-    S = natural_images(size=size)
-    X = (S if order == "raster" else S[rng.permutation(len(S))]) @ A.T
-    return {"error": error_of(passed(method, 3, np.concatenate([X] * passes), seed), A, S)}
-
-
-def drift(method, kind, turn, horizon, seed, d=3):
-    rng = np.random.default_rng(seed)
-    S = sources(kind, turn, d, rng)
-    A = rng.standard_normal((d, d))
-    turned = np.concatenate([[-A[1], A[0]], np.zeros((d - 2, d))])
-    still = np.concatenate([np.zeros((2, d)), A[2:]])
-    X = S @ still.T + turning(S, A - still, turned, rng)
-    Y = getattr(bionica, method)(d, horizon=horizon, random_state=seed).partial_fit_transform(X)
-    return {"error": permutation_error(S[-turn // 10 :], Y[-turn // 10 :])}
 
 
 def disturbances(method, disturbance, size, kind, d, horizon, seed):
@@ -122,25 +103,10 @@ def tables(seeds, quick):
             "Random problems", "Five kinds of sources, square and tall, condition number 1 to 1000, scale 1e-3 to 1e3.", random,
             [(YARDSTICK, any_problem(d, s) | {"T": T}) for d in (3, 5, 10, 20) for s in many], ["d"],
         ),
-        "short": Table(
-            "Short streams", "d = 5, problems as above.", random,
-            [(YARDSTICK, any_problem(5, s) | {"T": t}) for t in (1000, 3000, 10_000, 30_000) for s in seeds], ["T"],
-        ),
         "noise": Table(
             "Noise", "d = 5, k = 10.", noise,
             [(YARDSTICK, {"kind": kind, "snr_db": snr, "T": T, "seed": s})
              for kind in (*KINDS, "copula 0") for snr in (20, 30) for s in seeds], ["kind", "snr_db"],
-        ),
-        "images": Table(
-            "Images", "Camera, brick, gravel; a random 3 x 3 matrix for every run; errors over all pixels.", images,
-            [(YARDSTICK, {"order": order, "passes": passes, "seed": s, "size": 64 if quick else None})
-             for order in ("random", "raster") for passes in (1, 2) for s in seeds], ["order", "passes"],
-        ),
-        "drift": Table(
-            "Drift", "d = 3. Running outputs over the last tenth of a full turn of two mixtures.", drift,
-            [(STREAMS, {"kind": kind, "turn": turn, "horizon": horizon, "seed": s})
-             for turn, horizon in ((10 * T, 1000), (T, 1000), (T, 300))[1 if quick else 0 :] for kind in KINDS for s in seeds],
-            ["turn", "horizon", "kind"],
         ),
         "disturbances": Table(
             "Disturbances", "Error 5 horizons after a disturbance over that of the clean stream.", disturbances,
