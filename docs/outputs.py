@@ -1,6 +1,6 @@
 """Run the Python of pages, and write what it prints into the text block below it.
 
-python docs/outputs.py README.md docs/index.md docs/mixtures.md docs/circuits.md
+python docs/outputs.py README.md docs/mixtures.md docs/circuits.md
 """
 
 import io

@@ -64,6 +64,8 @@ def test_peers_recover_independent_sources():
 @pytest.mark.slow
 def test_two_checkouts_are_measured_in_turn():
     sources = {"before": SRC, "now": SRC}
-    tasks = [f"{method} NonnegativePCA published 3 orthonormal 1000" for method in ("partial_fit", "partial_fit_transform")]
+    tasks = [
+        f"{method} NonnegativePCA published 3 orthonormal 1000" for method in ("partial_fit", "partial_fit_transform")
+    ]
     text = speed.in_turns("T", "", ("ns", 1e9), tasks, sources, rounds=1)
     assert all(float(line.split("|")[-2]) > 0 for line in text.splitlines()[-2:])
