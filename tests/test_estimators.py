@@ -231,17 +231,6 @@ def test_every_layout(Network, layout):
     assert np.array_equal(network.transform(LAYOUTS[layout](X)), expected.transform(X))
 
 
-def test_divergence_keeps_the_network_as_it_was():
-    _, X = mixtures(200, 3)
-    network = bionica.TwoCompartmentNICA(3, guards=False, random_state=0).partial_fit(X[:50])
-    before = pickle.dumps(network)
-    with pytest.raises(bionica.DivergenceError, match="turn on the guards"):
-        network.partial_fit(1e12 * X)
-    assert pickle.dumps(network) == before
-    with pytest.raises(bionica.DivergenceError, match="rescale"):
-        network.transform(1e300 * X)
-
-
 def test_samples_that_do_not_settle_are_said():
     with pytest.warns(UserWarning, match="raise settle_steps or settle_tol.*decoupled=False"):
         bionica.InterneuronNICA(3, decoupled=True, settle_steps=1, random_state=0).fit(mixtures(300, 3)[1])

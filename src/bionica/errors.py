@@ -3,10 +3,7 @@
 A parameter or samples that an estimator cannot use raise a plain ValueError, as everywhere in scikit-learn.
 """
 
-from typing import Any, Self
-
-import numpy as np
-from numpy.typing import ArrayLike
+from typing import Any
 
 
 def printable(text: str) -> str:
@@ -85,13 +82,3 @@ class DivergenceError(BionicaError, ArithmeticError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (str(self), self.sample)
-
-    @classmethod
-    def overflow(cls, name: str, sample: int, X: ArrayLike, *remedies: str) -> Self:
-        """Return the error of the estimator `name` for an overflow at this sample of X, with what to do besides rescaling."""
-        rescale = f"rescale the mixtures (largest absolute value {float(np.abs(X).max()):.2g})"
-        return cls(
-            f"{name} diverged at sample {sample}: an output or a weight overflowed. To change: {'; '.join([*remedies, rescale])}. "
-            "The model is as it was before this call.",
-            sample,
-        )

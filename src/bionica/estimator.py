@@ -257,7 +257,12 @@ class Estimator(
             remedies.append(f"turn on the guards, guards=True (now {config['guards']!r})")
         if not learning and error.x.dtype == np.float32:
             remedies.append("use float64")
-        return DivergenceError.overflow(type(self).__name__, error.sample, error.x, *remedies)
+        remedies.append(f"rescale the mixtures (largest absolute value {float(np.abs(error.x).max()):.2g})")
+        return DivergenceError(
+            f"{type(self).__name__} diverged at sample {error.sample}: an output or a weight overflowed. To change: "
+            f"{'; '.join(remedies)}. The model is as it was before this call.",
+            error.sample,
+        )
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write what was learned to `path` as plain arrays and JSON; `bionica.load` reads it, and a network learns on from there.
@@ -506,16 +511,17 @@ TWO_COMPARTMENTS: Circuit = (
 
 
 def _count(model: Any) -> Count:
+    """With n_components="auto": the number of sources, and what else the data allow."""
     model._started()
     if model._learner.count is None:
         raise AttributeError(
             f"{type(model).__name__}(n_components={model._config['n_components']!r}) counted no sources"
         )
-    found: Count = model._learner.count
-    return found
+    count: Count = model._learner.count
+    return count
 
 
-counted = property(_count, doc='With n_components="auto": the number of sources, and what else the data allow.')
+counted = property(_count)
 
 
 def weights(name: str, doc: str) -> Any:

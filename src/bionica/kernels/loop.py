@@ -118,11 +118,15 @@ def prepare(state: Any, params: Any, X: np.ndarray) -> Callable[..., int]:
     if rule.step is not None:
         return functools.partial(take_rows_plainly, rule)
     work = rule.workspace(state)
-    _check_fields(rule, params)
-    _check_fields(rule, work)
-    key = rule, numba.typeof(params), X.dtype
+    try:
+        key = rule, numba.typeof(params), X.dtype
+    except ValueError:
+        _check_fields(rule, params)
+        raise
     entry = _ENTRIES.get(key)
     if entry is None:
+        _check_fields(rule, params)
+        _check_fields(rule, work)
         Y = np.empty((0, state.fired.size), X.dtype)
         empty = (state, work, params, X[:0], 0, NO_RATES, Y, largest_output(X.dtype))
         with COMPILING:  # of threads that meet a network first, one compiles and the others wait
