@@ -132,8 +132,6 @@ def test_a_column_of_a_table_that_varies_as_a_mixture_is_one_whatever_its_name(t
     with open_reader(tmp_path / "x.parquet") as reader:
         assert (reader.names, reader.label_names) == (["NO", "b"], ["id"])
         assert "column 2 (NO) (skip=" in reader.notes[-1]
-    with open_reader(tmp_path / "x.parquet", columns=Columns(n_labels=0)) as reader:
-        assert (reader.names, reader.notes) == (["id", "NO", "b"], [])
 
 
 # ---------------------------------------------------------------------------------------------- arrays
@@ -554,8 +552,6 @@ def test_a_workbook_of_sources_holds_numbers_and_no_formula(tmp_path, monkeypatc
         ["name", "source_1", "source_2"], ["=1+1", 0.1, 2.0], ["b", None, 1e-300],
     ]  # fmt: skip
     assert sheet["A2"].data_type == "s"
-    with bionica.io.open_written(path, 1) as reader:
-        assert reader.label_names == ["name"] and reader.n_features == 2
     monkeypatch.setattr("bionica.io.write._SHEET", (2, 5))
     with (
         pytest.raises(bionica.io.OutputError, match="at most 2 rows"),

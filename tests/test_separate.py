@@ -263,37 +263,21 @@ def test_a_pipe_into_a_file_and_a_file_into_a_pipe(tmp_path, problem):
     assert np.array_equal(numbers(result), bionica.load(tmp_path / "m").transform(X))
 
 
-@pytest.mark.parametrize("suffix", ["csv", "npy"])
-def test_a_pipe_continues_where_it_stopped_and_appends(tmp_path, problem, suffix):
-    """Interrupted in the middle: the same command with --resume leaves what one run would have left."""
+def test_a_pipe_continues_where_it_stopped(tmp_path, problem):
+    """Interrupted in the middle: the runs with --resume give the sources of one run."""
     _, X = problem
-    whole, y = tmp_path / f"whole.{suffix}", tmp_path / f"y.{suffix}"
-    separate("-", *AT_ONCE, "-o", whole, fed=text(X))
-    command = ["-", *AT_ONCE, "--model", tmp_path / "m", "--resume", "-o", y]
-    for part in (X[:50], X[50:1000], X[1000:]):
-        separate(*command, fed=text(part))
-    assert y.read_bytes() == whole.read_bytes()
-    for option, message in ((["--sources", 2], "--sources 3"), (["--method", "interneuron"], "--method streaming")):
-        assert message in refused(*command, *option, "-q", fed=text(X))
-    assert "from 5 mixtures" in refused(*command, "-q", fed=text(X[:, :4]))
-    assert y.read_bytes() == whole.read_bytes()
-
-
-@pytest.mark.parametrize("name", ["", "time"])
-@pytest.mark.parametrize("suffix", ["csv", "tsv", "parquet"])
-def test_labels_beside_the_sources_are_continued_too(tmp_path, problem, suffix, name):
-    """An index that starts again at zero, with a name or without."""
-    pytest.importorskip("pyarrow")
-    rows = [f"{i % 500}," + line for i, line in enumerate(text(problem[1][:1000]).splitlines(keepends=True))]
+    separate("-", *AT_ONCE, "-o", tmp_path / "whole.csv", fed=text(X))
     command = ["-", *AT_ONCE, "--model", tmp_path / "m", "--resume", "-o"]
-    separate(*command, tmp_path / f"whole.{suffix}", fed=f"{name},a,b,c,d,e\n" + "".join(rows))
-    (tmp_path / "m").unlink()
-    for part in (rows[:500], rows[500:]):
-        separate(*command, tmp_path / f"y.{suffix}", fed=f"{name},a,b,c,d,e\n" + "".join(part))
-    files = [tmp_path / f"{stem}.{suffix}" for stem in ("y", "whole")]
-    y, whole = (io.open_written(file, 1).sample(2000) for file in files)
-    assert np.array_equal(y[0], whole[0])
-    assert [float(str(value)) for value in y[1][0]] == [*range(500)] * 2
+    for i, part in enumerate((X[:50], X[50:1000], X[1000:])):
+        separate(*command, tmp_path / f"y{i}.csv", fed=text(part))
+    parts = [read(tmp_path / f"y{i}.csv") for i in range(3)]
+    assert np.array_equal(np.concatenate(parts), read(tmp_path / "whole.csv"))
+    assert "exists already" in refused(*command, tmp_path / "y0.csv", fed=text(X))
+    before = (tmp_path / "m").read_bytes()
+    for option, message in ((["--sources", 2], "--sources 3"), (["--method", "interneuron"], "--method streaming")):
+        assert message in refused(*command, tmp_path / "no.csv", *option, "-q", fed=text(X))
+    assert "from 5 mixtures" in refused(*command, tmp_path / "no.csv", "-q", fed=text(X[:, :4]))
+    assert (tmp_path / "m").read_bytes() == before
 
 
 def test_after_a_kill_the_model_has_learned_what_was_answered(tmp_path, problem):

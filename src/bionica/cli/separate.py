@@ -88,7 +88,7 @@ def separate(
     seed: Annotated[int, _Model(min=0, max=2**32 - 1, metavar="N", help="Same seed, same bits.")] = 0,
     horizon: Annotated[int | None, _Stream(min=2, metavar="N", help="Remember about N samples; default: all.")] = None,
     model: Annotated[Path | None, _Stream(metavar="FILE", help="File for the fitted estimator (bionica.load).")] = None,
-    resume: Annotated[bool, _Stream("--resume", help="Continue a pipe from --model, and append to -o.")] = False,
+    resume: Annotated[bool, _Stream("--resume", help="Continue a pipe from --model.")] = False,
     scheduler: Annotated[
         str | None, _Model(metavar="ADDRESS", help="Dask cluster that fits .zarr and writes .zarr: tcp://host:8786.")
     ] = None,
@@ -205,7 +205,7 @@ class Separation:
         if self.path is not None:
             io.check_format(self.path, images=all(Path(name).suffix.lower() in io.PIXELS for name in self.inputs))
             files = io.output_files(self.path, self.n_sources)
-            targets += [io.Target("-o", file, force or self.resume) for file in files]
+            targets += [io.Target("-o", file, force) for file in files]
         if self.model is not None:
             targets.append(io.Target("--model", self.model, force or self.resume))
         if self.report is not None:
@@ -345,7 +345,7 @@ class Separation:
 
     @contextmanager
     def _open_output(self, dtype: Any) -> Iterator[Any]:
-        """Open the output of the sources; with --resume, after the rows that are there."""
+        """Open the output of the sources."""
         reader, path, d = self.reader, self.path, len(self.names)
         if path is not None and path.suffix.lower() in io.IMAGES and reader.image_shape is None:
             io.check_format(path, images=False)
@@ -356,12 +356,6 @@ class Separation:
         form: dict[str, Any] = {"label_names": reader.label_names, "label_types": reader.label_types}
         form |= {"names": self.names, "decimal": self.written_decimal, "pixel_size": reader.pixel_size}
         with io.open_writer(path, d, dtype, reader.image_shape, **form) as writer:
-            if self.resume and path.exists():
-                with io.open_written(path, len(reader.label_names), self.written_decimal) as before:
-                    for block, labels in before.labelled_blocks():
-                        if block.shape[1] != d:
-                            raise io.OutputError(f"{path} has {block.shape[1]} sources, not {d}: choose another name")
-                        writer.write(block, labels)
             yield writer
 
     # ------------------------------------------------------------------------------------------ streams

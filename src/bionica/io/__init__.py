@@ -20,7 +20,7 @@ __all__ = [
     "IMAGES", "PIXELS", "TEXT", "WRITTEN",
     "Columns", "InputError", "Measurement", "OutputError", "Reader", "RowSample", "Target", "TextWriter",
     "check_folder", "check_format", "check_inputs", "check_targets", "import_optional", "is_disk_full",
-    "open_pipe", "open_reader", "open_writer", "open_written", "output_files", "register", "wavelengths_in", "write_atomically",
+    "open_pipe", "open_reader", "open_writer", "output_files", "register", "wavelengths_in", "write_atomically",
     "write_own",
 ]  # fmt: skip
 
@@ -141,15 +141,6 @@ def open_pipe(stream: Any, *, columns: Columns | None = None, **form: Any) -> Re
            [3., 4.]])
     """
     return TextReader(Path("standard input"), columns or Columns(), pipe=partial(nullcontext, stream), **form)
-
-
-def open_written(path: Path, n_labels: int, decimal: str = ".") -> Reader:
-    """Open what `open_writer` has written: by the place of its columns, not by their names."""
-    if path.suffix.lower() in TEXT:
-        return open_reader(path, axis=0, header=True, decimal=decimal, columns=Columns(n_labels=n_labels))
-    if path.suffix.lower() == ".xlsx":
-        return open_reader(path, axis=0, header=True, columns=Columns(n_labels=n_labels))
-    return open_reader(path, columns=Columns(n_labels=n_labels) if path.suffix.lower() == ".parquet" else None)
 
 
 def check_inputs(inputs: Sequence[str | Path]) -> list[Path]:

@@ -83,13 +83,11 @@ def check_size(name: str, n_bytes: int, remedy: str) -> None:
 class Columns(NamedTuple):
     """The columns to read and those to leave out, by name or by number from 1: "red,blue" or "2-4,7". By default all but labels.
 
-    `n_labels` says that this many first columns are labels, and all others mixtures, whatever they hold. `missing` says that empty
-    cells and NaN are read as NaN, and not refused.
+    `missing` says that empty cells and NaN are read as NaN, and not refused.
     """
 
     use: str | None = None
     skip: str | None = None
-    n_labels: int | None = None
     missing: bool = False
 
 
@@ -231,8 +229,6 @@ class Reader(ExitStack):
 
         `reasons` say why a column is a label unless the user names it, and `doubtful` are mixtures by `label_columns`.
         """
-        if columns.n_labels is not None:
-            reasons, doubtful = dict.fromkeys(range(columns.n_labels), "label"), ()
         self.missing = columns.missing
         skip = self._numbers("skip=", columns.skip, width) if columns.skip else set()
         use = self._numbers("use=", columns.use, width) if columns.use else set(range(width)) - set(reasons)

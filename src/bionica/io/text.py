@@ -1,6 +1,6 @@
 """Mixtures in text: separated values in files, from pipes, and in sheets of a workbook.
 
-The first lines (20 of a file; 2 of a pipe, 7 if the first holds numbers) show separator, header and columns:
+The first lines (20 of a file; 7 of a pipe, or 1 with header=False) show separator, header and columns:
 
 - Decimal point, separator (tab ; , | or spaces) and the first line of the table are those by which each column holds numbers or
   words, but for missing cells and for the names; a point is tried before a comma. Notes name a decimal comma and lines before the
@@ -144,7 +144,7 @@ def read_lines(
                     "pass another encoding=" if encoding else "save it so (in Excel as CSV UTF-8), or pass encoding="
                 )
                 raise InputError(f"{name} is not text in {encoding or 'UTF-8'}: {remedy}")
-            ascii_only = ascii_only and text.isascii() and data.isascii()
+            ascii_only = ascii_only and data.isascii()
             *lines, end = (rest + text).split("\n") if "\n" in text else (rest + text,)
             yield lines
             rest = end
@@ -179,17 +179,9 @@ class TextReader(Reader):
         stream = pipe or partial(path.open, "rb")
         self._open_lines = open_lines or partial(read_lines, str(path), stream, encoding, self.notes)
         self._columns, self._pipe = columns, pipe is not None
-        self._given_axis, self._given_header, self._decimals, self.decimal = (
-            axis,
-            header,
-            decimal or ".,",
-            decimal or ".",
-        )
-        self._skip_lines, self._separators, self._separator = (
-            skip_lines,
-            [separator] if separator else _SEPARATORS,
-            separator,
-        )
+        self._given_axis, self._given_header, self._skip_lines = axis, header, skip_lines
+        self._decimals, self.decimal = decimal or ".,", decimal or "."
+        self._separators, self._separator = [separator] if separator else _SEPARATORS, separator
         self._first_line = self._width = 0  # of the samples; 0 until they are known
         if not pipe:
             next(self._chunks(), None)
@@ -233,33 +225,22 @@ class TextReader(Reader):
 
     def _find_layout(self, lines: list[str], *, last: bool) -> None:
         """Find separator, header and columns, if there are lines enough."""
-        n = _HEAD if not self._pipe else 1 if self._given_header is False else 2
+        n = _HEAD if not self._pipe else 1 if self._given_header is False else _FIRST + 1
         table = [(i, line) for i, line in enumerate(lines, 1) if i > self._skip_lines and line.strip()]
         numbered = [*dropwhile(lambda pair: _COMMENT.match(pair[1]), table)]
         if not numbered or (len(numbered) < n and not last):
             return
         start, rows = self._split(numbered, n)
-        if self._pipe and self._given_header is None and any(self._number(cell) is not None for cell in rows[0]):
-            n = _FIRST + 1  # numbers are compared with the samples
-            if len(numbered) < n and not last:
-                return
-            start, rows = self._split(numbered, n)
-        first, numbered = numbered[0], numbered[start:]
-        n_notes, looked_at = len(self.notes), list[int]()
+        first, numbered = numbered[0], numbered[start : n if self._pipe else None]
         header = self._is_header(rows) if self._given_header is None else self._given_header
         names = [*map(self._point, rows[0])] if header else []
-        followers = [line for i, line in table if i > numbered[0][0]]
 
         def values(j: int) -> list[float]:
-            looked_at.append(j)
-            cells = [cells_of(line, self._separator, j + 1) for line in followers[: _FIRST if self._pipe else None]]
+            cells = [cells_of(line, self._separator, j + 1) for _, line in numbered[1:]]
             numbers = [self._number(row[j]) for row in cells if j < len(row)]
             return [nan if number is None else number for number in numbers]
 
         labels, doubtful = base.label_columns(names, values)
-        if self._pipe and looked_at and len(followers) < _FIRST and not last:
-            del self.notes[n_notes:]  # this starts again with more lines
-            return
         self.header = names or None
         self._first_line, self._width, samples = numbered[0][0] + header, len(rows[0]), rows[header:]
         if table[0] != first:
@@ -304,14 +285,14 @@ class TextReader(Reader):
                 rows = [] if decimal == separator else self._cells(lines)
                 if (start := self._table_start(rows)) is not None:
                     return start, rows[start : start + n]
-        tables, self.decimal = dict[str | None, list[list[str]]](), self._decimals[0]
-        for separator in self._separators:
-            self._separator = separator
-            tables |= {} if separator == self.decimal else {separator: self._cells(numbered[:n])}
-        same = [s for s, table in tables.items() if len({len(row) for row in table}) == 1 and len(table[0]) > 1]
-        several = [s for s, table in tables.items() if len(table[-1]) > 1]
-        self._separator = (same or several or ["	"])[0]  # a tab, which is not there: one column
-        rows = tables[self._separator]
+        self.decimal = self._decimals[0]
+
+        def regularity(separator: str | None) -> int:
+            widths = [len(cells_of(line, separator)) for _, line in numbered[:n]]
+            return 0 if widths[-1] < 2 or separator == self.decimal else 2 if {*widths} == {widths[-1]} else 1
+
+        self._separator = max(self._separators, key=regularity)  # the first, if several: a tab in one column
+        rows = self._cells(numbered[:n])
         n = next((i for i in range(len(rows), 0, -1) if len(rows[i - 1]) != len(rows[-1])), 0)
         if not rows[0] or (len(rows[0]) != len(rows[-1]) > 1 and len(rows) - n > 1):
             (i, line), start = numbered[0], numbered[n][0]
