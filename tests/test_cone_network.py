@@ -37,25 +37,22 @@ def learned(X, d=3, **parameters):
 
 @pytest.mark.interpreted
 @pytest.mark.parametrize(
-    ("whiten", "d", "k", "horizon", "dynamics", "kappa"),
+    ("whiten", "d", "k", "horizon", "kappa"),
     [
-        ("online", 3, 5, None, "exact", None),
-        ("online", 3, 5, 80, "gradient", None),
-        ("online", 1, 2, 80, "exact", 30.0),
-        ("offline", 3, 5, None, "exact", None),
-        ("offline", 3, 3, 80, "exact", 30.0),
-        (False, 3, 5, 80, "exact", None),
-        (False, 3, 5, None, "exact", 30.0),
-        (False, 1, 2, None, "exact", None),
+        ("online", 3, 5, None, None),
+        ("online", 3, 5, 80, None),
+        ("online", 1, 2, 80, 30.0),
+        ("offline", 3, 5, None, None),
+        ("offline", 3, 3, 80, 30.0),
+        (False, 3, 5, 80, None),
+        (False, 3, 5, None, 30.0),
+        (False, 1, 2, None, None),
     ],
 )
-def test_it_is_the_naive_network(whiten, d, k, horizon, dynamics, kappa, monkeypatch):
+def test_it_is_the_naive_network(whiten, d, k, horizon, kappa, monkeypatch):
     X = correlated(400, d, k, seed=1)[1]
     X[45::90] *= 40  # far out
-    settling = {} if dynamics == "exact" else {"settle_tol": 1e-13, "settle_steps": 20_000}
-    network = ConeNetwork(
-        d, whiten=whiten, kappa=kappa, horizon=horizon, dynamics=dynamics, decay=1e-3, random_state=0, **settling
-    )
+    network = ConeNetwork(d, whiten=whiten, kappa=kappa, horizon=horizon, decay=1e-3, random_state=0)
     state, learner = initial_state(network, X, monkeypatch), network._learner_for(k, X.dtype, X)
     options, W_xz = {"kappa": kappa, "horizon": horizon}, state.W_xz
     if whiten is False:

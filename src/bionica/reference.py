@@ -1,13 +1,14 @@
 """The paper in plain NumPy, as printed: Lipshutz, Pehlevan and Chklovskii (2022), "Biologically plausible single-layer networks
-for nonnegative independent component analysis".
+for nonnegative independent component analysis". The compiled networks of `bionica` are tested against these functions.
 
-One line of code for one line of an algorithm box, the paper's symbols, and equation numbers as counted in its LaTeX source. One
-line is not as printed: (9) and (15) are solved (`settle`) instead of repeated, unless a network has a gamma. The first weights are
-our choice: orthonormal rows and identities. The compiled networks of `bionica` are tested against these functions.
+One line of code for one line of an algorithm box, with the paper's symbols and the equation numbers of its LaTeX source. One line
+is not as printed: (9) and (15) are solved (`settle`) instead of repeated, unless a network has a gamma.
 
-An online algorithm is two functions. One returns the network before the first mixture: a dict of weights and running means by
-their names in the paper. The other takes one mixture, changes the arrays in that dict and returns the output,
-``y = step(state, x, eta)``. `repair` applies what appendix C adds, and `run` is the loop over the mixtures:
+An online algorithm is two functions. One returns the network before the first mixture: a dict of weights (orthonormal rows and
+identities) and running means by their names in the paper. Change its entries to begin elsewhere, to repeat (9) or (15) with a given
+``gamma``, or to limit the ``window`` of the running means: from then on their weight is 1/window. The other function takes one
+mixture, changes the arrays in that dict and returns the output, ``y = step(state, x, eta)``. `repair` applies what appendix C adds,
+and `run` is the loop over the mixtures:
 
     Algorithm 1         `interneuron`, `interneuron_step`            offline: `offline_interneuron_step`
     Algorithm 2         `two_compartment`, `two_compartment_step`    offline: `offline_two_compartment_step`
@@ -15,12 +16,10 @@ their names in the paper. The other takes one mixture, changes the arrays in tha
     Nonnegative PCA     `nonnegative_pca`, `nonnegative_pca_step`
     LocalNICA           `local_nica`, `local_nica_step`              beyond the paper; it has its own rates
 
-Mixtures are the rows of X, sources those of S, outputs those of Y. The objectives are in `bionica.offline.objectives`.
+Mixtures are the rows of X, sources those of S, outputs those of Y.
 
 Examples
 --------
-Algorithm 1 on mixtures of three sparse sources, with the learning rate of table 1:
-
 >>> import numpy as np
 >>> from bionica import reference
 >>> rng = np.random.default_rng(0)
@@ -42,6 +41,7 @@ from scipy.optimize import linear_sum_assignment, nnls
 
 Array = NDArray[Any]
 State = dict[str, Any]
+Step = Callable[[State, Array, float], Array]
 
 
 # --------------------------------------------------------------------------------------------------- neurons at rest
@@ -50,7 +50,7 @@ State = dict[str, Any]
 def settle(W_zz: Array, c: Array, gamma: float | None = None) -> Array:
     """Return the fixed point of (15), z <- [z + gamma (c - W_zz z)]_+, for a symmetric positive definite W_zz.
 
-    It is the minimum of z'W_zz z/2 - c'z over z >= 0, a nonnegative least-squares problem. With gamma (15) is repeated.
+    Without gamma as the minimum of z'W_zz z/2 - c'z over z >= 0, a nonnegative least-squares problem.
 
     Examples
     --------
@@ -67,8 +67,8 @@ def settle(W_zz: Array, c: Array, gamma: float | None = None) -> Array:
 def settle_interneurons(W_yn: Array, W_ny: Array, c: Array, gamma: float | None = None) -> tuple[Array, Array]:
     """Return the fixed point of (9), y <- [y + gamma (c - W_ny n)]_+ and n <- n + gamma (W_yn y - n).
 
-    There n = W_yn y, so for W_ny = W_yn' it is that of (15) with W_yn'W_yn for W_zz. If W_ny differs (appendix B), or with gamma,
-    (9) is repeated; the default gamma is then 1, or ``(|W_yn| |W_ny|)^-1/2`` if this is smaller.
+    For W_ny = W_yn' it is that of (15) with W_yn'W_yn for W_zz. If W_ny differs (appendix B), or with gamma, (9) is repeated; the
+    default gamma is then 1, or ``(|W_yn| |W_ny|)^-1/2`` if this is smaller.
 
     Examples
     --------
@@ -90,7 +90,6 @@ def settle_interneurons(W_yn: Array, W_ny: Array, c: Array, gamma: float | None 
 
 
 def _repeat(dynamics: Callable[[Array], Array], activity: Array, gamma: float, c: Array) -> Array:
-    """Repeat the dynamics until no activity changes by more than 1e-12 gamma max|c|."""
     for _ in range(100_000):
         before, activity = activity, dynamics(activity)
         if np.abs(activity - before).max() <= 1e-12 * gamma * np.abs(c).max():
@@ -103,9 +102,6 @@ def _repeat(dynamics: Callable[[Array], Array], activity: Array, gamma: float, c
 
 def interneuron(d: int, k: int, rng: np.random.Generator, m: int | None = None) -> State:
     """Return Algorithm 1 before the first mixture: d outputs, k inputs, m interneurons (None: d).
-
-    Change entries to begin with other weights (``W_ny`` alone: decoupled, appendix B), to repeat (9) with a given ``gamma``, or to
-    limit the ``window`` of the running means: from then on their weight is 1/window instead of 1/t.
 
     Examples
     --------
@@ -143,7 +139,7 @@ def interneuron_step(state: State, x: Array, eta: float) -> Array:
 
 
 def offline_interneuron_step(state: State, X: Array, eta: float) -> Array:
-    """Take a step of Algorithm 1 offline: all mixtures at rest, then descent-ascent on L_1 (5); return the outputs.
+    """Algorithm 1 offline: all mixtures at rest, then a step of descent-ascent on L_1 (5).
 
     *Errata.* Two lines of section 4.1 have N in R^(d x T); it is R^(m x T). In (20) and (21) N'N needs a factor 1/2, as in L_1.
 
@@ -167,7 +163,7 @@ def offline_interneuron_step(state: State, X: Array, eta: float) -> Array:
 
 
 def two_compartment(d: int, k: int, rng: np.random.Generator, tau: float) -> State:
-    """Return Algorithm 2 before the first mixture: d outputs, k inputs. Entries may be changed, as those of `interneuron`.
+    """Return Algorithm 2 before the first mixture: d outputs, k inputs.
 
     Examples
     --------
@@ -203,7 +199,7 @@ def two_compartment_step(state: State, x: Array, eta: float) -> Array:
 
 
 def offline_two_compartment_step(state: State, X: Array, eta: float) -> Array:
-    """Take a step of Algorithm 2 offline: all mixtures at rest, then descent-ascent on L_2 (12); return the outputs.
+    """Algorithm 2 offline: all mixtures at rest, then a step of descent-ascent on L_2 (12).
 
     Examples
     --------
@@ -226,8 +222,7 @@ def offline_two_compartment_step(state: State, X: Array, eta: float) -> Array:
 def two_layer_nsm(d: int, k: int, rng: np.random.Generator) -> State:
     """Return the 2-layer NSM of Pehlevan et al. (2017) before the first mixture.
 
-    From k inputs x to d whitened activities h with d interneurons g, and on to d outputs y. ``zeta`` has eta0 and gamma of the
-    learning rate of the whitening layer.
+    Inputs x, whitened activities h with interneurons g, outputs y; ``zeta`` are eta0 and gamma of the whitening layer's rate.
 
     Examples
     --------
@@ -281,9 +276,7 @@ def noncentered_whitening(X: Array, d: int) -> Array:
 
 
 def nonnegative_pca(d: int, k: int, rng: np.random.Generator, F: Array | None = None) -> State:
-    """Return online Nonnegative PCA (Plumbley and Oja, 2004) before the first mixture.
-
-    F whitens the mixtures. The paper computes it offline, from all of them: `noncentered_whitening`. None: they are white.
+    """Return online Nonnegative PCA (Plumbley and Oja, 2004) before the first mixture; F whitens (None: they are white).
 
     Examples
     --------
@@ -356,13 +349,7 @@ def repair(state: State, y: Array) -> None:
             state["W_zz"][:] = U * np.where(Lambda < 0.01, 1, Lambda) @ U.T
 
 
-def run(
-    step: Callable[[State, Array, float], Array],
-    state: State,
-    X: Array,
-    rates: Array,
-    repair: Callable[[State, Array], None] | None = None,
-) -> Array:
+def run(step: Step, state: State, X: Array, rates: Array, repair: Callable[..., None] | None = None) -> Array:
     """Present the rows of X to a network, one after the other; return its outputs as they came. `state` is changed.
 
     Examples
@@ -373,10 +360,9 @@ def run(
     """
     Y = []
     for x, eta in zip(X, rates, strict=True):
-        y = step(state, x, eta)
+        Y.append(step(state, x, eta))
         if repair is not None:
-            repair(state, y)
-        Y.append(y)
+            repair(state, Y[-1])
     return np.array(Y)
 
 

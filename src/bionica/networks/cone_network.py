@@ -14,33 +14,22 @@ and with w = 1/max(1, mean |v|), the divisive normalisation of the layer, for i 
     W_xz,i <- W_xz,i (1 + h), or W_xz,i / (1 - h) if h < 0          homeostasis: |v_i| has mean 1; h = b_i w mean|v| (1 - |v_i|) (4)
     a_i = eta / (kappa_i d)           b_i = eta / (kappa_i^3/4 d)                                                                (5)
 
-Each synapse uses what its two neurons have; w and z_bar (below) are sums over the layer. x is the input of the layer, and
-P = <x x'>^-1. The layer stands behind a whitening (`kernels.running_whitening`): the running one, x = K F x_t and
-P = I - x_bar x_bar'/(1 + |x_bar|^2), or a fixed one, P = I; neither is local. Without a whitening P = 3 I/<x'x/d>, the strictly
-local rule, which fails for most ill-conditioned mixing matrices. Cones are not tied to the whitening, so that W_xz K stays as it is
-when K moves, but in the first samples after a restart.
-
-**Why.** For outputs y = V x of mean 1 the objective log|det V| - sum_i log<y_i> - sum_i kappa_i <[-y_i]_+^2>/2 has the relative
-gradient G_ij = kappa_i <n_i y_j> - <y_j>, i != j (V <- (I + e G) V ascends). W - I is a leaky average of -G by (2), and (3) moves
-W_xz by b <(v - c) x'> P = -b (W - I) <z x'> P, about b G W_xz: a feedforward rule could follow G only with weight transport.
-Where learning ends the inhibition has moved into the dendrites, W = I and <n_i z_j> = <z_j>/kappa_i.
-
-**How hard the wall is.** kappa_i = 1/n^2 for a wall of width n. Each neuron finds kappa_i from the samples that push it below zero.
-With s = kappa_i^1/2 w n_i > 0 and z_bar the mean of w z_j over j != i, each of them moves
+kappa_i = 1/n^2 is the hardness of a wall of width n. Each neuron finds its own from the samples that push it below zero. With
+s = kappa_i^1/2 w n_i > 0 and z_bar the mean of w z_j over j != i, each of them moves
 
     p_i <- p_i + .04 (z_bar - p_i)     m_i <- m_i + .04 z_bar (s - m_i)     q_i <- q_i + .04 p_i (s^2 - q_i)                     (6)
     log kappa_i <- log kappa_i + 1.25 eta/d z_bar (r_i - .6), from 0, never below;     r_i = min(1, m_i^2/q_i)                   (7)
 
-m is the mean of s weighted by activity, q the plain mean of s^2, over the same time. r_i says two things. Does n_i grow with the
-activity of the others? If the facet cuts into the data it does, because a cone has no scale, and r_i is about 1; if the facet is
-right, n_i is noise, which knows nothing of the sources. And how is n_i distributed? If it is independent of z_bar,
-r_i = <n>^2/<n^2>: .75 if the facet cuts into the data, .64 for noise around an atom at zero, .59 for noise around a density, .5 if
-the facet follows the tails of the noise. Where sources are correlated the first decides, where their sum is constant the second.
-Samples count by z_bar: with a memory in plain samples kappa diverges where sources are silent for 90 % of the time. Rates (5) fall
-as the wall hardens: a sample below zero then moves its facet by at most eta z'z/d times its distance, whatever kappa. s and |v_i|
-count as 5 times their usual size at most, so that one outlier does no harm. A given kappa is reached from 1 by r_i = 1 in (7): a
-network that starts with a hard wall does not move. With a horizon kappa_i is at most (eta horizon/d)^2, the wall that (2) can still
-move by its own width in that time.
+x is the input of the layer, and P = <x x'>^-1. The layer stands behind a whitening (`kernels.running_whitening`): the running one,
+x = K F x_t and P = I - x_bar x_bar'/(1 + |x_bar|^2), or a fixed one, P = I; neither is local. Without a whitening
+P = 3 I/<x'x/d>, the strictly local rule, which fails for most ill-conditioned mixing matrices. Cones are not tied to the whitening,
+so that W_xz K stays as it is when K moves, but in the first samples after a restart.
+
+Derivation, what is not known to a single synapse, and the limits of r_i: :doc:`/cone-network`. Samples count by z_bar in (6): with
+a memory in plain samples kappa diverges where sources are silent for 90 % of the time. s and |v_i| count as 5 times their usual
+size at most, so that one outlier does no harm. A given kappa is reached from 1 by r_i = 1 in (7): a network that starts with a hard
+wall does not move. With a horizon kappa_i is at most (eta horizon/d)^2, the wall that (2) can still move by its own width in that
+time.
 """
 
 import math
@@ -322,11 +311,6 @@ class ConeNetwork(OnlineEstimator):
         Learning rate eta at sample t (from 0), ``eta0 / (1 + decay * t) ** power``, or `eta0` as a function of t.
     average : bool, default=True
         Whether `transform` reads out with weights averaged over the samples; `partial_fit_transform` never does.
-    dynamics : {"exact", "gradient"}, default="exact"
-        How the neurons settle: one after the other until nothing changes, at most `settle_steps` times, or all together by the
-        iteration of Algorithm 2.
-    gamma, settle_tol, settle_steps : float, float, int, default=None, 1e-10, 10000
-        Of the gradient dynamics: the step (None: a safe one), the relative error of the activities at the end, and the most steps.
     init : "random" or dict, default="random"
         Initial weights: random, or arrays by name for some of W_xz (d, k), W_zz (d, d; its diagonal is not used). The network is
         silent for its first 100 + 20 d samples, 200 at least, from which it starts (with "offline", for none).
@@ -393,10 +377,6 @@ class ConeNetwork(OnlineEstimator):
         decay: float = 0.0,
         power: float = 1.0,
         average: bool = True,
-        dynamics: str = "exact",
-        gamma: float | None = None,
-        settle_tol: float = 1e-10,
-        settle_steps: int = 10_000,
         init: str | dict[str, Any] = "random",
         horizon: int | None = None,
         n_epochs: int = 1,
@@ -410,10 +390,6 @@ class ConeNetwork(OnlineEstimator):
         self.decay = decay
         self.power = power
         self.average = average
-        self.dynamics = dynamics
-        self.gamma = gamma
-        self.settle_tol = settle_tol
-        self.settle_steps = settle_steps
         self.init = init
         self.horizon = horizon
         self.n_epochs = n_epochs
@@ -436,9 +412,7 @@ class ConeNetwork(OnlineEstimator):
     def _learner_for(self, k: int, dtype: Any, X: Any = None, state: Any = None) -> Any:
         offline_only_in_fit(self, X, state)
         eps, horizon = float(np.finfo(dtype).eps), int(self.horizon or 0)
-        dynamics: Any = Sweeps(4 * eps, int(self.settle_steps))
-        if self.dynamics == "gradient":
-            dynamics = self._dynamics(dtype)
+        dynamics = Sweeps(4 * eps, 10_000)
         # The default is the hardest wall that rounding resolves.
         wall = self.kappa is None, float(self.kappa or eps**-0.75)
         params = Params(dynamics, Guards(), (horizon or FOREVER) * bool(self.average), horizon, *wall)

@@ -162,7 +162,7 @@ class NonnegativePCA(OfThePaper, OnlineEstimator):
     feature_names_in_ : ndarray of shape (n_features,)
         Names of the mixtures, if X had string column names.
     repairs_ : dict of str to int
-        How often each guard acted; samples that were regularised (nearly singular lateral weights) or did not settle.
+        How often each guard acted.
 
     Examples
     --------
