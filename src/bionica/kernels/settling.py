@@ -8,29 +8,28 @@ layer), and connections through interneurons (Algorithm 1, eq. 9; without the [.
     z <- [z + gamma (c - W_zz z)]_+
     y <- [y + gamma (c - W_ny n)]_+,  n <- n + gamma (W_yn y - n)
 
-A gamma of 0 stands for a step that is safe: 1/tr(W_zz), or min(1, (|W_ny| |W_yn|)^-1/2) with Frobenius norms. In a direction
-where M = W_ny W_yn has the eigenvalue lambda, (9) is stable if gamma^2 lambda < 4 - 2 gamma, and the error shrinks by about
-1 - gamma lambda where that is small: a nearly singular M needs many steps.
+A gamma of 0 stands for a safe step: 1/tr(W_zz), or min(1, (|W_ny| |W_yn|)^-1/2) with Frobenius norms. In a direction where
+M = W_ny W_yn has the eigenvalue lambda, (9) is stable if gamma^2 lambda < 4 - 2 gamma, and the error shrinks by about 1 - gamma
+lambda where that is small: a nearly singular M needs many steps.
 
-*`Exact`*, the fixed point itself, M = W_zz or W_ny W_yn:
+*`Exact`*, the fixed point itself for symmetric M = W_zz or W_ny W_yn: the minimum of z'Mz/2 - c'z over z >= 0, where
 
     z >= 0,  w = M z - c >= 0,  z_i w_i = 0
 
-which for symmetric M is the optimum of min_{z >= 0} z'Mz/2 - c'z. The firing neurons are found by exchanging every neuron that
-violates its condition (block principal pivoting, Judice and Pires 1994; Kim and Park 2011); when that stops helping, one neuron at
-a time (Murty's rule), which is finite for every positive definite M. With H = M^-1 and G the silent neurons
+The firing neurons are found by exchanging every neuron that violates its condition (block principal pivoting, Judice and Pires
+1994; Kim and Park 2011); when that stops helping, one neuron at a time (Murty's rule), which is finite for every positive definite
+M. With H = M^-1 and G the silent neurons
 
     M_ff z_f = c_f      or      z = H c + H_{:,G} w_G,  H_GG w_G = -(H c)_G
 
 What is factorised (LDL') is the smaller of the two matrices. The first guess is that neurons with (H c)_i >= 0 fire. A solution
-with H is checked against M; if H has lost digits, M alone serves. M must be symmetric: networks that started with W_ny != W_yn'
-(appendix B) always iterate.
+with H is checked against M; if H has lost digits, M alone serves. Networks that started with W_ny != W_yn' (appendix B) iterate.
 
 A network keeps H by rank-one and rank-two updates (Sherman, Morrison and Woodbury), symmetric in i and j: an antisymmetric part
 would grow with every sample. It is recomputed every 1000 samples.
 
-*Beyond the paper.* A nearly singular M (a pivot lost to rounding) gets a multiple of the identity added: first 1e3 eps, then 100
-times more at each try, times the mean of M's diagonal. Each such sample is counted in `repairs_["regularised"]`.
+*Beyond the paper.* A nearly singular M (a pivot lost to rounding) gets a multiple of the identity added: 1e3 eps times the mean of
+its diagonal, then 100 times more at each try. Each such sample is counted in `repairs_["regularised"]`.
 """
 
 import math

@@ -99,9 +99,9 @@ def learn(state, work, params, X, row, eta):
     weight = mean_weight(X, state.t[0], params.mean_window)
     follow_input(x_bar, X, row, weight)
     follow(c_bar, c, weight)
-    hebb(state.W_zz, eta / params.tau, z, z)
+    hebb(state.W_zz, eta / params.tau, z, z)  # (14)
     two_eta = W_xz.dtype.type(eta + eta)
-    for i in range(W_xz.shape[0]):
+    for i in range(W_xz.shape[0]):  # (13)
         a = two_eta * z[i]
         b = two_eta * (c[i] - c_bar[i])
         for j in range(W_xz.shape[1]):
