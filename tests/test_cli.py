@@ -167,6 +167,21 @@ def test_a_command_runs_outside_the_main_thread_and_says_what_is_logged(monkeypa
     assert not logger.isEnabledFor(logging.INFO)
 
 
+def test_ctrl_c_while_modules_are_imported_ends_in_one_line():
+    script = """
+import sys
+from bionica.__main__ import main
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == "typer":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupting())
+main()
+"""
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (result.returncode, result.stderr) == (130, "Interrupted\n")
+
+
 def test_json_has_no_nan(capsys):
     Console(json=True).result(["words"], {"a": [1.0, float("nan")], "b": (float("inf"),)})
     assert capsys.readouterr().out == '{"a": [1.0, null], "b": [null]}\n'

@@ -411,10 +411,15 @@ def test_names_of_channels_and_the_size_of_a_pixel_are_those_of_ome(tmp_path, rn
     with open_reader(tmp_path / "x.ome.tif") as reader:
         assert (reader.names, reader.notes) == (names, [])
         assert np.allclose(reader.pixel_size, (0.25, 0.5))
-        with open_writer(tmp_path / "y.tif", 2, float, reader.image_shape, pixel_size=reader.pixel_size) as writer:
-            writer.write(reader.read())
-    with tifffile.TiffFile(tmp_path / "y.tif") as file:
-        assert np.allclose(file.pages[0].get_resolution("MICROMETER"), (2, 4))
+        for path in (tmp_path / "y.tif", tmp_path / "y.ome.tif"):
+            with open_writer(path, 2, float, (20, 30), pixel_size=reader.pixel_size, names=["a", "b"]) as writer:
+                writer.write(reader.read())
+            with tifffile.TiffFile(path) as file:
+                assert np.allclose(file.pages[0].get_resolution("MICROMETER"), (2, 4))
+    with open_reader(tmp_path / "y.ome.tif") as reader:
+        assert reader.names == ["a", "b"]
+        assert np.allclose(reader.pixel_size, (0.25, 0.5))
+        assert np.array_equal(reader.read(), pages.reshape(2, -1).T)
 
 
 def test_lines_of_an_image_in_pages_are_named(tmp_path, rng):

@@ -186,7 +186,7 @@ def test_errors_say_what_to_do(tmp_path, problem):
     [
         ["-", "x.npy"], ["-", "--axis", "1"], ["x.npy", "--resume"], ["-", "--resume"],
         ["x.npy", "--model", "m", "--resume"], ["-", "--method", "batch"], ["x.npy", "--method", "batch", "--horizon", "9"],
-        ["x.npy", "--normalize", "sum", "--method", "batch"],
+        ["x.npy", "--normalize", "sum", "--method", "batch"], ["x.npy", "--noise", "poison"],
         ["x.npy", "--sources", "none"], ["x.npy", "--sources", "0"], ["x.npy", "--method", "best"], [],
     ],
 )  # fmt: skip

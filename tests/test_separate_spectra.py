@@ -136,6 +136,20 @@ def test_times_are_the_axis_of_the_report_and_stand_beside_the_sources(tmp_path,
     assert (tmp_path / "x-sources.csv").read_text().startswith("Zeit [min]")
 
 
+def test_the_figures_of_the_report_are_files_too(tmp_path, problem):
+    x = write_csv(tmp_path / "x.csv", [f"{w:g}" for w in problem[1]], problem[2])
+    separate(x, *METHOD, "--figures", tmp_path / "figures")
+    files = {path.name: path.read_bytes()[:5] for path in (tmp_path / "figures").iterdir()}
+    assert files == {
+        f"{i:02}-{name}.{kind}": start
+        for i, name in enumerate(["sources", "spectra", "residual", "distributions"], 1)
+        for kind, start in (("pdf", b"%PDF-"), ("svg", b"<?xml"))
+    }
+    assert (
+        "--figures" in separate(x, *METHOD, "--figures", tmp_path / "figures", "-o", tmp_path / "y.csv", code=1).stderr
+    )
+
+
 def test_the_report_draws_the_uncertainty_of_the_spectra(tmp_path, problem, drawn):
     x = write_csv(tmp_path / "x.csv", [f"{w:g}" for w in problem[1]], problem[2] + 0.01 * np.sin(1e4 * problem[2]))
     result = separate(x, *METHOD, "--report", tmp_path / "page.html", "--json")

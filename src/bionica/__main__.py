@@ -1,5 +1,18 @@
-"""Run the command line as ``python -m bionica``."""
+"""The program ``bionica``, and ``python -m bionica``."""
 
-from .cli import app
+import sys
 
-app()
+
+def main() -> None:
+    """Run the command line."""
+    try:
+        from .cli import app
+
+        app()
+    except KeyboardInterrupt:  # while modules are imported; later the commands handle it
+        print("Interrupted", file=sys.stderr)  # noqa: T201
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

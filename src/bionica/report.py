@@ -9,6 +9,7 @@ import io
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -123,22 +124,27 @@ def beside(*parts: str) -> str:
 
 
 def figure_bytes(figure: Any, kind: str) -> bytes:
-    """Return a matplotlib figure as "svg", "png" or "jpeg"; the same figure gives the same bytes."""
+    """Return a matplotlib figure as "svg", "pdf", "png" or "jpeg"; the same figure gives the same bytes."""
     from matplotlib import rc_context
 
     buffer = io.BytesIO()
     with rc_context({"svg.hashsalt": "bionica", "svg.fonttype": "path"}):
-        metadata = {"Date": None} if kind == "svg" else None
+        metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)
         figure.savefig(buffer, format=kind, dpi=150, metadata=metadata)
     return buffer.getvalue()
 
 
-def drawing(caption: str, width: float, height: float, draw: Callable[..., object], *args: Any, **options: Any) -> str:
-    """Return what a function of `plot` draws of these arguments on new axes."""
+def drawing(
+    caption: str, width: float, height: float, draw: Callable[..., object], *args: Any,
+    keep: list[tuple[str, Any]] | None = None, **options: Any,
+) -> str:  # fmt: skip
+    """Return what a function of `plot` draws of these arguments on new axes; its name and the figure are added to `keep`."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained")
     draw(*args, ax=figure.subplots(), **options)
+    if keep is not None:
+        keep.append((draw.__name__.strip("_"), figure))
     return picture(figure_bytes(figure, "svg"), caption)
 
 
@@ -151,14 +157,16 @@ _SIDE = 240  # pixels of a side of an image, about
 
 
 def write_separation(
-    path: Path, network: Any, reader: Any, X: Array, *, numbers: Array, labels: Sequence[Array], names: Sequence[str],
+    path: Path | None, network: Any, reader: Any, X: Array, *, numbers: Array, labels: Sequence[Array], names: Sequence[str],
     lines: Sequence[str], facts: Sequence[tuple[str, str]],
-) -> None:  # fmt: skip
-    """Write the page about a fitted estimator with `diagnosis_`; the file is replaced only when the new one is complete.
+) -> list[tuple[str, Any]]:  # fmt: skip
+    """Write the page about a fitted estimator with `diagnosis_`, and return the names of its figures and the figures of matplotlib.
 
     X are samples of the reader, `numbers` their numbers and `labels` what its label columns hold beside them. `names` are those of
     the sources, `lines` the result in words, and `facts` names and values for a table. Images are drawn in place of curves.
     """
+    figures: list[tuple[str, Any]] = []
+    show = partial(drawing, keep=figures)
     step, t_label, mixtures = max(1, len(X) // _DRAWN), "sample", reader.names
     X, t = X[::step], numbers[::step]
     for name, column in zip(reader.label_names, labels, strict=False):
@@ -184,24 +192,24 @@ def write_separation(
         caption = (
             "How far two halves of the samples differ, by number of sources. The last one before a large rise is taken."
         )
-        sections["Number of sources"] = [drawing(caption, 6.0, 3.2, plot.number_of_sources, choice)]
+        sections["Number of sources"] = [show(caption, 6.0, 3.2, plot.number_of_sources, choice)]
     if alternatives := getattr(network, "alternatives_", {}):
         why = "The data do not decide between these numbers. Choose by what is known of the samples and of the spectra."
-        drawn = [_alternative(number, fit) for number, fit in ({len(names): network} | alternatives).items()]
+        drawn = [_alternative(show, number, fit) for number, fit in ({len(names): network} | alternatives).items()]
         sections["Other numbers of sources"] = [text(why), beside(*drawn)]
     if reader.image_shape:
         step = -(-max(reader.image_shape[:2]) // _SIDE)
         pixels = np.arange(reader.n_samples).reshape(reader.image_shape)[::step, ::step]
         mixed = reader.fetch(pixels.ravel())
-        sections["Sources"] = [_images(network.transform(mixed), pixels.shape, shown)]
-        sections["Mixtures"] = [_images(mixed, pixels.shape, mixtures[:MOST_SOURCES])]
+        sections["Sources"] = [_images(show, "sources", network.transform(mixed), pixels.shape, shown)]
+        sections["Mixtures"] = [_images(show, "mixtures", mixed, pixels.shape, mixtures[:MOST_SOURCES])]
     else:
         caption, size = "Samples spread evenly over the input, each source on its own scale.", (9.0, 0.8 + 0.7 * d)
-        sections["Sources"] = [drawing(caption, *size, plot.sources, Y[:, :d], t, names=shown, label=t_label)]
+        sections["Sources"] = [show(caption, *size, plot.sources, Y[:, :d], t, names=shown, label=t_label)]
     if len(A) < _FEW_MIXTURES:
         caption = "How strongly each source enters each mixture. Orange: negative."
         size = (1.5 + 0.9 * d, 0.6 + 0.35 * len(A))
-        sections["Mixing matrix"] = [drawing(caption, *size, plot.weights, A, rows=mixtures, columns=shown)]
+        sections["Mixing matrix"] = [show(caption, *size, plot.weights, A, rows=mixtures, columns=shown)]
     else:
         caption, channels = "Each spectrum is divided by its largest value.", reader.wavelengths
         options: dict[str, Any] = {"names": shown, "label": reader.unit or "wavelength"}
@@ -213,26 +221,28 @@ def write_separation(
         if (band := diagnosis.band_) is not None:
             options["bounds"] = band.mixing_low[:, :d], band.mixing_high[:, :d]
             caption += " The paler band is what nonnegativity leaves open: the samples follow a curve."
-        sections["Spectra of the sources"] = [drawing(caption, 9.0, 4.2, plot.spectra, A, channels, **options)]
+        sections["Spectra of the sources"] = [show(caption, 9.0, 4.2, plot.spectra, A, channels, **options)]
     if len(A) > len(names):
         caption = (
             "What the sources leave of each mixture: noise, or a pattern that may be another source. Orange: negative."
         )
         residual = X - network.inverse_transform(Y)
         label = "mixture" if reader.wavelengths is None else reader.unit or "wavelength"
-        sections["Residual"] = [drawing(caption, 9.0, 4.2, _residual, residual, t, mixtures, t_label, label)]
+        sections["Residual"] = [show(caption, 9.0, 4.2, _residual, residual, t, mixtures, t_label, label)]
     caption, size = "Before negative values are set to zero. A good fit has almost none.", (9.0, 0.8 + 0.5 * d)
-    sections["Distribution of each source"] = [drawing(caption, *size, plot.distributions, U[:, :d], names=shown)]
-    write_atomically(path, page("What bionica separate found", "", [*sections.items()]).encode())
+    sections["Distribution of each source"] = [show(caption, *size, plot.distributions, U[:, :d], names=shown)]
+    if path is not None:
+        write_atomically(path, page("What bionica separate found", "", [*sections.items()]).encode())
+    return figures
 
 
-def _alternative(number: int, fit: Any) -> str:
+def _alternative(show: Callable[..., str], number: int, fit: Any) -> str:
     """Draw the spectra of a fit with another number of sources, with the errors of its outputs."""
     A, u = np.asarray(fit.mixing_)[:, :MOST_SOURCES], fit.diagnosis_.uncertainty_
     errors = "" if u is None else "Standard errors: " + ", ".join(f"{error:.0%}" for error in u.sources) + "."
     caption = f"{number} sources. {errors} {fit.diagnosis_.measures.residual:.2%} of the variance of X is unexplained."
     names = [str(i + 1) for i in range(A.shape[1])]
-    return drawing(caption, 5.0, 3.0, plot.spectra, A, np.arange(1, len(A) + 1), names=names, label="mixture")
+    return show(caption, 5.0, 3.0, plot.spectra, A, np.arange(1, len(A) + 1), names=names, label="mixture")
 
 
 def _residual(R: Array, t: Array, names: Sequence[str], *labels: str, ax: Any) -> None:
@@ -244,8 +254,11 @@ def _residual(R: Array, t: Array, names: Sequence[str], *labels: str, ax: Any) -
     ax.set(xlabel=labels[0], ylabel=labels[1])
 
 
-def _images(Y: Array, shape: tuple[int, ...], names: Sequence[str]) -> str:
+def _images(show: Callable[..., str], kind: str, Y: Array, shape: tuple[int, ...], names: Sequence[str]) -> str:
     """Return the first columns of Y as pictures with these names."""
-    draw = lambda y, ax: plot.images(y[:, np.newaxis], shape, axes=[ax])  # noqa: E731
-    height = 0.1 + 2.8 * shape[0] / shape[1]
-    return beside(*(drawing(name, 2.8, height, draw, y) for name, y in zip(names, Y.T, strict=False)))
+
+    def draw(y: Array, ax: Any) -> None:
+        plot.images(y[:, np.newaxis], shape, axes=[ax])
+
+    draw.__name__, height = kind, 0.1 + 2.8 * shape[0] / shape[1]
+    return beside(*(show(name, 2.8, height, draw, y) for name, y in zip(names, Y.T, strict=False)))

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
 from inspect import signature
-from itertools import chain
+from itertools import chain, product
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -35,6 +35,7 @@ AUTO = "auto"
 IN_MEMORY = 2**25
 FIRST = 1000  # samples of a pipe in which the method is chosen and sources are counted, at least
 SAVE_EVERY = 30.0  # seconds between saves of the model while sources go to standard output
+_LEVEL = re.compile(r"\d*\.?\d+([eE][-+]?\d+)?")
 _NAMED = 8  # sources whose uncertainty is printed: the least sure ones
 
 #: --method name -> class name: what `bionica.separate` fits. Classes are known by name, because importing them takes a second.
@@ -72,6 +73,7 @@ def separate(
     sources: Annotated[str, typer.Option(metavar="N|auto", help="Number of sources.")] = AUTO,
     mixing: Annotated[Path | None, typer.Option(metavar="FILE", help="File for the spectra, a row each.")] = None,
     report: Annotated[Path | None, typer.Option(metavar="FILE", help="Page of pictures: page.html.")] = None,
+    figures: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Its figures as .pdf and .svg.")] = None,
     axis: Annotated[int | None, _Read(min=0, max=1, metavar="0|1", help="Axis of the samples: 0 is rows.")] = None,
     use: Annotated[str | None, _Read(metavar="COLUMNS", help="The mixtures: red,blue or 2-4,7, from 1 on.")] = None,
     skip: Annotated[str | None, _Read(metavar="COLUMNS", help="Columns that are not mixtures.")] = None,
@@ -84,6 +86,7 @@ def separate(
     method: Annotated[str, _Model(metavar="NAME", help=_METHOD_HELP)] = AUTO,
     known: Annotated[Path | None, _Model(metavar="FILE", help="Known spectra, in the form of --mixing.")] = None,
     signed_mixing: Annotated[bool, _Model("--signed-mixing", help="Spectra may be negative.")] = False,
+    noise: Annotated[str, _Model(metavar="LEVEL|poisson", help="Noise: poisson for counts [estimated].")] = "estimate",
     normalize: Annotated[Scale | None, _Model(help="Scale; sum: their sum is near one (least squares).")] = None,
     seed: Annotated[int, _Model(min=0, max=2**32 - 1, metavar="N", help="Same seed, same bits.")] = 0,
     horizon: Annotated[int | None, _Stream(min=2, metavar="N", help="Remember about N samples; default: all.")] = None,
@@ -106,7 +109,8 @@ def separate(
     Three lines say what was done, how large the error of each source is, and which problems were found.
     """  # noqa: D301
     n_sources = None if sources == AUTO else int(sources) if sources.isdecimal() and len(sources) < 10 else 0
-    of_cone = known is not None or signed_mixing or normalize not in (None, "variance")
+    level = noise if noise in ("estimate", "poisson") else float(noise) if _LEVEL.fullmatch(noise) else None
+    of_cone = known is not None or signed_mixing or normalize not in (None, "variance") or level != "estimate"
     from_pipe = inputs == ["-"]
     cls = getattr(bionica, _CLASSES[method]) if method in _CLASSES and (from_pipe or horizon) else None
     contradictions = {
@@ -120,7 +124,9 @@ def separate(
         "--scheduler reads one .zarr, and --horizon, --report and --method of a network are not for it": scheduler
         and (not inputs[0].endswith(".zarr") or len(inputs) > 1 or horizon or report or method not in _OFFLINE),
         "--scheduler writes .zarr: give -o FILE.zarr": scheduler and output and not output.endswith(".zarr"),
-        "--known, --signed-mixing and --normalize need --method cone": of_cone and method not in (AUTO, "cone"),
+        f"--noise {noise[:40]!r} is neither poisson nor a standard deviation": level is None,
+        "--known, --signed-mixing, --noise and --normalize need --method cone": of_cone
+        and method not in (AUTO, "cone"),
     }
     for message, applies in contradictions.items():
         if applies:
@@ -131,9 +137,9 @@ def separate(
     console = Console(json=json, quiet=quiet, data_on_stdout=path is None)
     with console.session(interrupted="Interrupted: nothing was written"):
         run = Separation(
-            console=console, inputs=inputs, path=path, mixing=mixing, report=report, model=model, known=known,
+            console=console, inputs=inputs, path=path, mixing=mixing, report=report, figures=figures, model=model, known=known,
             n_sources=n_sources, method="cone" if of_cone else method, signed_mixing=signed_mixing,
-            normalize=normalize or "variance", seed=seed, horizon=horizon, axis=axis, decimal=decimal, resume=resume,
+            noise=level, normalize=normalize or "variance", seed=seed, horizon=horizon, axis=axis, decimal=decimal, resume=resume,
             scheduler=scheduler,
         )  # fmt: skip
         run.check_files(force)
@@ -177,11 +183,13 @@ class Separation:
     path: Path | None
     mixing: Path | None
     report: Path | None
+    figures: Path | None
     model: Path | None
     known: Path | None
     n_sources: int | None
     method: str
     signed_mixing: bool
+    noise: str | float | None
     normalize: str
     seed: int
     horizon: int | None
@@ -208,8 +216,11 @@ class Separation:
             targets += [io.Target("-o", file, force) for file in files]
         if self.model is not None:
             targets.append(io.Target("--model", self.model, force or self.resume))
-        if self.report is not None:
+        if self.report is not None or self.figures is not None:
             io.import_optional("matplotlib", "--report", "plot")
+        if self.figures is not None:
+            targets.append(io.Target("--figures", self.figures))
+        if self.report is not None:
             if self.report.suffix.lower() not in (".html", ".htm"):
                 raise io.OutputError(f"--report {self.report}: the report is a page of HTML; give it the suffix .html")
             targets.append(io.Target("--report", self.report, force))
@@ -284,7 +295,7 @@ class Separation:
             return network
         return bionica.separate(
             X, self.n_sources or AUTO, method=self.method, random_state=self.seed, horizon=self.horizon,
-            nonnegative_mixing=False if self.signed_mixing else AUTO, normalize=self.normalize,
+            nonnegative_mixing=False if self.signed_mixing else AUTO, normalize=self.normalize, noise=self.noise,
             known_mixing=None if self.known is None else self._known_spectra(self.known, X.shape[1]),
         )  # fmt: skip
 
@@ -469,7 +480,7 @@ class Separation:
         d, k, method, choice = len(self.names), X.shape[1], type(network).__name__, getattr(network, "choice_", None)
         files = [] if self.path is None else [str(file) for file in io.output_files(self.path, d)]
         has_started = not getattr(network, "n_samples_until_start_", 0)
-        mixing, report = (self.mixing, self.report) if has_started else (None, None)
+        mixing, report, folder = (self.mixing, self.report, self.figures) if has_started else (None, None, None)
         if mixing is not None:
             spectra = np.ascontiguousarray(network.spectra_)
             form: dict[str, Any] = {"names": self.reader.names, "label_names": [""], "array": "spectra"}
@@ -488,8 +499,8 @@ class Separation:
             lines.append(f"Estimated errors: {errors} (standard error, in percent of the standard deviation).")
         findings = self._findings(names)
         lines.append(f"Problems: {' '.join(findings) or 'none found.'}")
-        if report:
-            from ..report import write_separation
+        if report or folder:
+            from ..report import figure_bytes, write_separation
 
             facts = [
                 ("input", ", ".join(self.inputs)),
@@ -499,8 +510,13 @@ class Separation:
             ]
             numbers = np.linspace(n - len(X) + 1 if self.horizon else 1, n, len(X))
             texts: dict[str, Any] = {"names": names, "lines": [*lines, *self.console.notes], "facts": facts}
-            write_separation(report, network, self.reader, X, numbers=numbers, labels=labels, **texts)
-        kinds = {"model": self.model, "spectra": mixing, "report": report}
+            figures = write_separation(report, network, self.reader, X, numbers=numbers, labels=labels, **texts)
+            if folder:
+                with complete_files([folder]) as (part,):
+                    part.mkdir()
+                    for (i, (name, figure)), kind in product(enumerate(figures, 1), ("pdf", "svg")):
+                        (part / f"{i:02}-{name}.{kind}").write_bytes(figure_bytes(figure, kind))
+        kinds = {"model": self.model, "spectra": mixing, "report": report, "figures": folder}
         written = [*files, *(f"{path} ({kind})" for kind, path in kinds.items() if path)]
         summary = {
             "input": self.inputs, "sources": d, "mixtures": k, "samples": n, "method": method,
@@ -512,6 +528,7 @@ class Separation:
             "diagnosis": findings, "notes": self.console.notes,
             "change_detected": bool(getattr(network, "change_detected_", False)), "interrupted": interrupted, "output": files,
             "model": self.model and str(self.model), "mixing": mixing and str(mixing), "report": report and str(report),
+            "figures": folder and str(folder),
         }  # fmt: skip
         self.console.result([*lines, *([f"Wrote {', '.join(written)}"] if written else [])], summary)
 

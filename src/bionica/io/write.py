@@ -72,9 +72,10 @@ def _save_array(path: Path, rows: Array, name: str) -> None:
 
 
 def _save_images(
-    paths: Sequence[Path], rows: Array, shape: tuple[int, ...], pixel_size: tuple[float, float] | None
-) -> None:
-    """Write pages of a TIFF in float32, or an image for each source, its largest value white."""
+    paths: Sequence[Path], rows: Array, shape: tuple[int, ...], pixel_size: tuple[float, float] | None,
+    channels: Sequence[str] | None,
+) -> None:  # fmt: skip
+    """Write pages of a TIFF in float32 (an OME-TIFF with these channels), or an image for each source, its largest value white."""
     if paths[0].suffix.lower() in TIFF:
         tifffile = import_optional("tifffile", "writing TIFF")
         pages = (np.ascontiguousarray(source, np.float32).reshape(shape) for source in rows.T)
@@ -82,7 +83,11 @@ def _save_images(
         form: dict[str, Any] = {"shape": (rows.shape[1], *shape), "dtype": np.float32, "photometric": colour}
         if pixel_size:
             form |= {"resolution": (1e4 / pixel_size[1], 1e4 / pixel_size[0]), "resolutionunit": "CENTIMETER"}
-        with tifffile.TiffWriter(paths[0], bigtiff=rows.size * 4 > 2**31) as file:
+        if channels:
+            form["metadata"] = {"axes": "CYXS"[: 1 + len(shape)], "Channel": {"Name": [*channels]}}
+            for axis, size in zip("YX", pixel_size or (), strict=False):
+                form["metadata"] |= {f"PhysicalSize{axis}": size, f"PhysicalSize{axis}Unit": "µm"}
+        with tifffile.TiffWriter(paths[0], bigtiff=rows.size * 4 > 2**31, ome=bool(channels)) as file:
             file.write(pages, **form)
         return
     pillow = import_optional("PIL.Image", "writing images")
@@ -185,4 +190,5 @@ def open_writer(
                     shape = (-1,) if image_shape is None else image_shape
                     _save_array(parts[0], rows.reshape(*shape, n_sources), array)
                 else:
-                    _save_images(parts, rows.reshape(-1, n_sources), image_shape, pixel_size)
+                    channels = columns if path.stem.lower().endswith(".ome") else None
+                    _save_images(parts, rows.reshape(-1, n_sources), image_shape, pixel_size, channels)

@@ -287,7 +287,9 @@ class Sweep:
         if self.folder is not None:
             check_folder(self.folder, [RESULTS], replace=force)
             known = {} if force else read_journal(self.folder / JOURNAL)
-            self.outcomes = {key: outcome for key, outcome in known.items() if key in keys}
+            times = {key: len(case.times) for key, case in keys.items()}
+            known = {key: one for key, one in known.items() if key in keys}
+            self.outcomes = {key: one for key, one in known.items() if len(one.error or ()) in (0, times[key])}
         self.missing = {key: case for key, case in keys.items() if key not in self.outcomes}
         self.engine, self._run_cases = self._choose_engine(**options)
 
