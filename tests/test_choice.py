@@ -62,6 +62,19 @@ def test_a_column_of_times_is_refused():
         separate(frame)
 
 
+@pytest.mark.parametrize("name", ["NO", "index", "time"])
+def test_a_column_that_varies_as_a_mixture_is_one_whatever_its_name(name):
+    pandas = pytest.importorskip("pandas")
+    X, S = problem("sparse")
+    for names in ([*map(str, range(12))], [*"abcdefghijkl"]):
+        frame = pandas.DataFrame(X, columns=names)
+        named = frame.rename(columns={names[3]: name})
+        with pytest.warns(UserWarning, match=rf"columns=\['{name}'\]\) omits"):
+            found = separate(named, 3, method="batch", random_state=0)
+        assert found.n_features_in_ == 12
+        assert worst_correlation(S, found.transform(named)) > 0.99
+
+
 @pytest.mark.parametrize("n_components", [None, 0, -1, 2.5, True, "3"])
 def test_a_number_of_sources_that_is_none_is_refused(n_components):
     with pytest.raises(ValueError, match=rf"n_components={n_components!r} is not a number of sources: give .* 'auto'"):

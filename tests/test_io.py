@@ -127,6 +127,13 @@ def test_names_and_labels_are_never_formulas(tmp_path):
     assert (tmp_path / "y.csv").read_text() == "'=1+1,'@a\n'=2,1.0\n-3,1.0\n"
 
 
+def test_a_column_of_a_table_that_varies_as_a_mixture_is_one_whatever_its_name(tmp_path, X):
+    parquet.write_table(arrow.table({"id": np.arange(len(X)), "NO": X[:, 0], "b": X[:, 1]}), tmp_path / "x.parquet")
+    with open_reader(tmp_path / "x.parquet") as reader:
+        assert (reader.names, reader.label_names) == (["NO", "b"], ["id"])
+        assert "column 2 (NO) (skip=" in reader.notes[-1]
+
+
 # ---------------------------------------------------------------------------------------------- arrays
 
 

@@ -374,14 +374,29 @@ def test_a_column_is_left_out_by_its_name(read, name, decimal):
     assert read(lines_of(rows, ";").replace(".", decimal), decimal=decimal, columns=Columns("1-4"))[0].shape == (300, 4)
 
 
-@pytest.mark.parametrize("values", [[0, 1, 2, 3, 0, 1, 2], [3] * 7, ["a", "b"] * 3 + ["c"]])
-@pytest.mark.parametrize("name", ["time", "id"])
-def test_a_label_is_one_by_its_name_whatever_it_holds(read, values, name):
-    """The time of a second run starts again; a sensor of nitric oxide is a mixture."""
-    rows = [[name, "NO", "b"], *([value, i % 3, i % 2] for i, value in enumerate(values))]
+@pytest.mark.parametrize("name", ["NO", "index", "RT", "id", "nm", "label", "Sample"])
+@pytest.mark.parametrize("first", ["a", "0"])
+@pytest.mark.parametrize("cut", [7, 100_000])
+def test_a_column_that_varies_as_a_mixture_is_one_whatever_its_name(read, name, first, cut):
+    """Its name alone decides nothing, and a note says how to leave it out."""
+    X = spectra()[:40, :4]
+    names = [first, name, "b", "c"] if first == "a" else ["0", name, "1", "2"]
+    content = lines_of([names, *X.tolist()])
+    for data, reader in (read(content), ((pipe := open_pipe(Trickle(content, cut))).read(), pipe)):
+        assert np.array_equal(data, X)
+        assert (reader.names, reader.label_names) == (names, [])
+        assert f"column 2 ({name}) (skip=" in reader.notes[-1]
+    data, reader = read(content, columns=Columns(skip=name))
+    assert np.array_equal(data, X[:, [0, 2, 3]])
+    assert len(reader.notes) == (first == "0")  # that the first line was read as names
+
+
+@pytest.mark.parametrize("values", [[0, 1, 2, 3, 4, 5, 6], [9, 9, 7, 7, 5, 5, 5], [3] * 7, ["a", "b"] * 3 + ["c"]])
+def test_a_label_rises_or_falls_or_is_text(read, values):
+    rows = [["NO", "a", "b"], *([value, i % 3, i % 2] for i, value in enumerate(values))]
     for reader in (read(lines_of(rows))[1], open_pipe(Trickle(lines_of(rows), 9))):
         reader.read()
-        assert (reader.names, reader.label_names) == (["NO", "b"], [name])
+        assert (reader.names, reader.label_names) == (["a", "b"], ["NO"])
         assert "column 1" in reader.notes[0]
 
 

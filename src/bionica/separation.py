@@ -25,7 +25,7 @@ from .cone.minimum_volume_cone import MinimumVolumeCone
 from .errors import DivergenceError
 from .io.reader import label_columns
 from .offline.batch_nica import BatchNICA
-from .samples import DaskRows, some_rows
+from .samples import DaskRows, some_rows, warn
 from .streaming_nica import StreamingNICA
 from .trust.count import Count
 from .trust.diagnosis import Diagnosis
@@ -129,7 +129,7 @@ def separate(
     data = samples.rows(owner, X, reset=True, min_samples=2, missing=method != "streaming" and horizon is None)
     data = samples.completed_rows(owner, data, n_components)
     sample = some_rows(data, _ROWS, 1 << 23)
-    _check_columns(X)
+    _check_columns(X, sample)
     cone = {
         "nonnegative_mixing": nonnegative_mixing,
         "known_mixing": known_mixing,
@@ -201,12 +201,19 @@ def separate(
     return estimator
 
 
-def _check_columns(X: Any) -> None:
-    """Raise if columns of a data frame are named as labels of its rows."""
+def _check_columns(X: Any, sample: Array) -> None:
+    """Raise if columns of a data frame are labels of its rows, and warn of those that are only named so."""
     columns = list(getattr(X, "columns", ()))
-    if names := [columns[j] for j in label_columns([*map(str, columns)])]:
-        remedy = f"X.drop(columns={names}), or rename what is a measurement"
-        raise ValueError(f"X has the columns {names}, which look like row labels, not measurements: {remedy}")
+    labels, doubtful = label_columns([*map(str, columns)], lambda j: sample[:, j])
+    if labels:
+        names = [columns[j] for j in labels]
+        raise ValueError(
+            f"X has the columns {names}, which look like row labels, not measurements: X.drop(columns={names})"
+        )
+    if doubtful:
+        names = [columns[j] for j in doubtful]
+        text = "are named as labels of the rows, and used as mixtures because they vary as mixtures do"
+        warn(f"The columns {names} of X {text}. X.drop(columns={names}) omits them.", UserWarning)
 
 
 def _better(tried: dict[str, Diagnosis]) -> tuple[str, str]:

@@ -134,9 +134,15 @@ class ParquetReader(Reader):
         index = (schema.pandas_metadata or {}).get("index_columns", [])  # where pandas stored its row labels
         reasons = {j: str(field.type) for j, field in enumerate(schema) if not _NUMBER.fullmatch(str(field.type))}
         indices = [j for j, name in enumerate(schema.names) if name in index and len(schema) > 1]
-        for j in (*indices, *base.label_columns(schema.names)):
+
+        def values(j: int) -> Array:
+            first = None if j in reasons else next(file.iter_batches(columns=[schema.names[j]]), None)
+            return np.empty(0) if first is None else first.column(0).to_numpy(zero_copy_only=False).astype(float)
+
+        labels, doubtful = base.label_columns(schema.names, values)
+        for j in (*indices, *labels):
             reasons.setdefault(j, self.header[j] or "no name")
-        self.choose(columns, len(schema), reasons)
+        self.choose(columns, len(schema), reasons, [j for j in doubtful if j not in reasons])
         self.label_types = [schema.field(j).type for j in self.labels]
         for field in map(schema.field, self.columns):
             if not _NUMBER.fullmatch(str(field.type)):

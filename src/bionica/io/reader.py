@@ -27,7 +27,7 @@ _INDEX_NAMES = re.compile(r"|unnamed: \d+|__index_level_\d+__", re.IGNORECASE)
 #: Names of a column that numbers the rows or says when they were measured.
 ROW_NAMES = re.compile(
     rf"((\w+\.?[ _]|r\.)?time|timestamp|datetime|date|elapsed|rt|zeit|uhrzeit|datum|index|row){_UNIT}|t\s*[\[(/].*"
-    r"|sample|sample[ _](id|no\.?|number|name)|name|label|probe|id|nr\.?|no\.",
+    r"|sample|sample[ _](id|no\.?|number|name)|name|label|probe|id|nr\.?|no\.?",
     re.IGNORECASE,
 )
 #: Names of a column that holds the wavelength, or another channel of a spectrometer, of each row.
@@ -91,25 +91,32 @@ class Columns(NamedTuple):
     missing: bool = False
 
 
-def label_columns(names: Sequence[str]) -> list[int]:
-    """Return the columns that are labels of the rows by their names.
+def label_columns(names: Sequence[str], values: Callable[[int], ArrayLike]) -> tuple[list[int], list[int]]:
+    """Return the columns that are labels of the rows, and those that are named so but vary as mixtures do.
 
-    A label has no name, or is named as a time, an index or a wavelength, or is a word where most names are numbers in order.
+    A label has no name, or is a word where the names of most columns are wavelengths, or is named as a time, an index or a
+    wavelength (or is a word where the other names are numbers) and never turns back: its values only rise, only fall, or are not
+    numbers. `values` returns numbers of a column, in their order; NaN where there is none.
 
     Examples
     --------
-    >>> label_columns(["A", "time", "NO"]), label_columns(["pH", "400", "410"])
-    ([1], [0])
+    >>> columns = [[0.1, 0.3, 0.2], [0.0, 1.0, 2.0], [0.4, 0.1, 0.5]]
+    >>> label_columns(["A", "time", "NO"], lambda j: columns[j])
+    ([1], [2])
     """
     if len(names) < 2:
-        return []
+        return [], []
     names = [name.strip() for name in names]
     words = [j for j, name in enumerate(names) if not _NUMBER_AND_UNIT.fullmatch(name)]
     numbers = [name for name in names if _NUMBER_AND_UNIT.fullmatch(name)]
-    if 2 * len(words) < len(names) and wavelengths_in(numbers, counts=True)[0] is not None:
-        return words
-    patterns = (_INDEX_NAMES, ROW_NAMES, CHANNEL_NAMES)
-    return [j for j in words if any(pattern.fullmatch(names[j]) for pattern in patterns)]
+    few = 2 * len(words) < len(names)
+    if few and wavelengths_in(numbers)[0] is not None:
+        return words, []
+    if not few or wavelengths_in(numbers, counts=True)[0] is None:
+        patterns = (_INDEX_NAMES, ROW_NAMES, CHANNEL_NAMES)
+        words = [j for j in words if any(pattern.fullmatch(names[j]) for pattern in patterns)]
+    labels = [j for j in words if _INDEX_NAMES.fullmatch(names[j]) or not turns_back(values(j))]
+    return labels, [j for j in words if j not in labels]
 
 
 def wavelengths_in(names: Sequence[str], *, counts: bool = False) -> tuple[Array | None, str | None]:
@@ -217,8 +224,11 @@ class Reader(ExitStack):
         super().__init__()
         self.name, self.notes = name, list[str]()  # what was left out, and what was taken for a header
 
-    def choose(self, columns: Columns, width: int, reasons: Mapping[int, str]) -> None:
-        """Find the columns that are mixtures; `reasons` say why a column is a label unless the user names it."""
+    def choose(self, columns: Columns, width: int, reasons: Mapping[int, str], doubtful: Sequence[int] = ()) -> None:
+        """Find the columns that are mixtures.
+
+        `reasons` say why a column is a label unless the user names it, and `doubtful` are mixtures by `label_columns`.
+        """
         self.missing = columns.missing
         skip = self._numbers("skip=", columns.skip, width) if columns.skip else set()
         use = self._numbers("use=", columns.use, width) if columns.use else set(range(width)) - set(reasons)
@@ -232,6 +242,10 @@ class Reader(ExitStack):
         line = "row" if self.axis else "column"
         if named := ", ".join(f"{line} {j + 1} ({reasons[j]})" for j in self.labels):
             self.notes.append(f"left out, and written beside the sources: {named} (use= reads them as mixtures)")
+        if not columns.use and (kept := ", ".join(f"{line} {j + 1} ({header[j]})" for j in doubtful if j not in skip)):
+            self.notes.append(
+                f"named as a label, and read as a mixture because it varies as one: {kept} (skip= omits it)"
+            )
 
     def _numbers(self, option: str, text: str, width: int) -> set[int]:
         """Return the indices of the columns that an option names, of `width` columns."""

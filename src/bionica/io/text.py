@@ -13,7 +13,8 @@ The first lines (20 of a file; 7 of a pipe, or 1 with header=False) show separat
   do not continue in it (its second difference is 1.5 times the largest of the others, or it is 10 times smaller than each), less
   than a tenth rise, fall or have equal steps as it does, it has other decimals, or different integers above integers.
 - The first column of a table without names is compared with the other columns in the same way, and gets a note.
-- A column is not a mixture if it holds text (`<0.1` and `$10` are damaged numbers, and an error), or by its name: `label_columns`.
+- A column is not a mixture if it holds text (`<0.1` and `$10` are damaged numbers, and an error), or by `label_columns`, which also
+  looks at the values: those of the first MiB of a file, and of the first 6 samples of a pipe.
 
 All other lines must have a finite number in each mixture. NumPy parses them; if it cannot, they are parsed one by one. A table
 whose lines are mixtures is transposed, and then read by the same rules.
@@ -42,7 +43,7 @@ from .reader import Array, Columns, Labels, Reader, is_monotonic, turns_back, wa
 TEXT = (".csv", ".tsv", ".txt", ".dat")
 _CHUNK = 2**20
 _HEAD = 20  # lines of a file that show its layout
-_FIRST = 6  # samples of a pipe that a first line of numbers is compared with
+_FIRST = 6  # samples of a pipe that show whether a column turns back: six random numbers do not with probability 1/360
 _SEPARATORS = ("\t", ";", ",", "|", None)  # None: spaces
 _PREAMBLE = 100  # lines of a file in which a table begins
 _AXIS = 6  # numbers at least of an axis that is not asked for
@@ -233,6 +234,13 @@ class TextReader(Reader):
         first, numbered = numbered[0], numbered[start : n if self._pipe else None]
         header = self._is_header(rows) if self._given_header is None else self._given_header
         names = [*map(self._point, rows[0])] if header else []
+
+        def values(j: int) -> list[float]:
+            cells = [cells_of(line, self._separator, j + 1) for _, line in numbered[1:]]
+            numbers = [self._number(row[j]) for row in cells if j < len(row)]
+            return [nan if number is None else number for number in numbers]
+
+        labels, doubtful = base.label_columns(names, values)
         self.header = names or None
         self._first_line, self._width, samples = numbered[0][0] + header, len(rows[0]), rows[header:]
         if table[0] != first:
@@ -243,7 +251,7 @@ class TextReader(Reader):
         if self.decimal not in (self._decimals, "."):
             self.notes.append("its numbers have decimal commas, and are written so (decimal= decides)")
         self._decimals = self.decimal
-        reasons = {j: names[j] or "no name" for j in base.label_columns(names)}
+        reasons = {j: names[j] or "no name" for j in labels}
         for j in range(self._width):  # columns that are not mixtures, and why
             cells = [row[j] for row in samples if j < len(row)]
             if j < self._labelled or self._is_text(*cells):
@@ -255,7 +263,7 @@ class TextReader(Reader):
         if self.axis > self._transposed:  # the columns are chosen after the table is transposed
             self._given_header = True if 0 in reasons else self._given_header
             return
-        self.choose(self._columns, self._width, reasons)
+        self.choose(self._columns, self._width, reasons, [j for j in doubtful if j not in reasons])
         columns = [[row[j] for row in samples if len(row) == self._width] for j in self.columns[:_HEAD]]
         if not self.header and not self.axis and self.columns[0] == 0 and self._judge(columns) != "sample":
             shown = ", ".join(columns[0][:4])
