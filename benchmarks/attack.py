@@ -231,9 +231,11 @@ def good_files(folder):
     (folder / "spaces.txt").write_text(lines.replace(",", "  "))
     try:
         import h5py
+        import openpyxl
         import pyarrow
         import pyarrow.parquet
         import tifffile
+        from PIL import Image
 
         pyarrow.parquet.write_table(
             pyarrow.table({name: X[:, j] for j, name in enumerate("abc")}), folder / "x.parquet"
@@ -241,6 +243,11 @@ def good_files(folder):
         with h5py.File(folder / "x.h5", "w") as file:
             file.create_dataset("g/x", data=X, chunks=(50, 3), compression="gzip", shuffle=True)
         tifffile.imwrite(folder / "x.tif", X.T.reshape(3, 20, 15).astype(np.float32), photometric="minisblack")
+        Image.fromarray((50 * X).astype(np.uint8).reshape(20, 15, 3)).save(folder / "x.png")
+        book = openpyxl.Workbook()
+        for row in X[:20].tolist():
+            book.active.append(row)
+        book.save(folder / "x.xlsx")
     except ImportError:
         pass
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}

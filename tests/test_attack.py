@@ -34,7 +34,7 @@ def good(tmp_path_factory):
     return attack.good_files(tmp_path_factory.mktemp("good"))
 
 
-@few
+@settings(few, max_examples=200)
 @given(seeds)
 def test_a_mutated_file_is_refused_with_one_line_or_read(tmp_path, good, seed):
     rng = random.Random(seed)

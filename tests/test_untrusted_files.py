@@ -106,23 +106,6 @@ def test_a_workbook_names_no_other_file(tmp_path, rng):
 # ---------------------------------------------------------------------------------------------- other files
 
 
-def test_hdf5_datasets_in_other_files_are_refused(tmp_path):
-    (tmp_path / "secret").write_bytes(bytes(range(96)))
-    with h5py.File(tmp_path / "x.h5", "w") as file:
-        file.create_dataset("d", (4, 3), "f8", external=[(str(tmp_path / "secret"), 0, 96)])
-    with h5py.File(tmp_path / "source.h5", "w") as file:
-        file["d"] = np.ones((4, 3))
-    with h5py.File(tmp_path / "v.h5", "w") as file:
-        layout = h5py.VirtualLayout((4, 3), "f8")
-        layout[:] = h5py.VirtualSource(str(tmp_path / "source.h5"), "d", (4, 3))
-        file.create_virtual_dataset("d", layout)
-    with h5py.File(tmp_path / "l.h5", "w") as file:
-        file["d"] = h5py.ExternalLink(str(tmp_path / "source.h5"), "d")
-    for name in ("x.h5", "v.h5", "l.h5"):
-        refused(tmp_path / name)
-        refused(tmp_path / name, dataset="d")
-
-
 OPENED = """
 import ctypes, os, sys, warnings
 from pathlib import Path
