@@ -308,6 +308,7 @@ def test_a_hidden_sheet_is_read_only_if_it_is_named(tmp_path, rng):
         assert np.array_equal(reader.read(), X)
         assert reader.notes[-1].startswith("the sheet shown was read, and left out: Sheet (hidden)")
     assert np.array_equal(read(x, dataset="Sheet"), 2 * X)
+    assert "left out: shown (dataset=" in refused(workbook(tmp_path / "y.xlsx", [["made by"]], shown=X.tolist()))
 
 
 def test_a_stale_dimension_cuts_nothing(tmp_path, rng):

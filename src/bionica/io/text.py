@@ -129,6 +129,8 @@ def read_lines(
     with open_stream() as stream:
         while data:
             data = getattr(stream, "read1", stream.read)(_CHUNK)
+            if ascii_only and not encoding and data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+                decoder = _decoder("utf-16")  # as Excel writes "Unicode text"
             try:
                 text = decoder.decode(data, final=not data)
             except UnicodeDecodeError:
@@ -439,8 +441,10 @@ class TextReader(Reader):
             return f"{where} has {_count(cells)} where {self._width} are expected", "correct it, or remove the line"
         where = f"{self.name}, row {column + 1}, column {number}" if self._transposed else f"{where}, {self.column(j)}"
         cell = cells[column]
-        if self.decimal == "," and "." in cell:
-            remedy = "with decimal=',' a point is not part of a number: remove thousands points, or omit decimal="
+        if "." in cell and (self.decimal == "," or "," in cell):
+            remedy = "remove the marks of thousands; decimal= says which mark begins the decimals"
+        elif number == self._first_line and self.header and self._is_text(*(cells[j] for j in self.columns)):
+            remedy = "if this line holds units, remove it"
         elif _DECIMAL_COMMA.fullmatch(cell):
             remedy = "if it has a decimal comma, pass decimal=','"
         elif number == self._first_line and not self.header and cell.lower() not in _MISSING:
@@ -486,9 +490,13 @@ def open_xlsx(path: Path, columns: Columns, dataset: str | None = None, **form: 
         lines = [line.rstrip("\t") for line in tabbed(chosen.iter_rows(values_only=True))]
     tabs = next((line.count("\t") for line in lines if line), 0)  # missing cells at the end of a row are empty
     lines = [line + "\t" * (tabs - line.count("\t")) if line else line for line in lines]
-    reader = TextReader(path, columns, lambda: [lines], separator="\t", **form)
     others = [each + " (hidden)" * (each not in shown) for each in sheets if each != title]
-    reader.notes += [] if dataset else describe_choice("sheet", title, others)
+    choice = [] if dataset else describe_choice("sheet", title, others)
+    try:
+        reader = TextReader(path, columns, lambda: [lines], separator="\t", **form)
+    except InputError as error:
+        raise InputError("; ".join([str(error), *choice])) from None
+    reader.notes += choice
     return reader
 
 
