@@ -87,7 +87,6 @@ def test_any_line_end_however_the_text_is_cut(read, monkeypatch, quote, end, chu
         ("a,b\n\n1,2\n3,4,5\n1,2\n", "line 4 has 3 values where 2"),
         ("1,2\n3,x\n", "line 2, column 2: 'x'"),
         ("a,b\n1,2\n3,\n", "line 3, column 2 (b)"),
-        ("a,b\nmV,mV\n3,4\n5,7\n", "if this line holds units, remove it"),
         ("a;b\n1.234,5;2\n3;4\n5;7\n", "remove the marks of thousands"),
         ("a,b\n1,2\n3,nan\n", "line 3, column 2 (b): 'nan'"),
         ("1,2\n-inf,2\n", "line 2, column 1: '-inf'"),
@@ -143,6 +142,7 @@ def test_an_instrument_file_is_read_at_once(read, refused, tmp_path):
     assert np.array_equal(read(content, encoding="cp1252", decimal=",", skip_lines=6)[0], X)
     assert np.array_equal(read(content.decode("cp1252").encode("utf-16"))[0], X)
     assert "unknown" in refused(content, encoding="cp-1252-x")
+    assert "if this line holds units, remove it" in refused("a,b\nmV,mV\n3,4\n5,7\n")
     assert "pass decimal=','" in refused("a;b\n1,234;5,678\n2,345;1,234\n")  # or thousands
     pipe = open_pipe(io.BytesIO(content[content.index(b"Zeit") :].replace(b"Zeit", b"Z\xe4it")))
     assert np.array_equal(pipe.read(), X)
