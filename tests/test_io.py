@@ -348,7 +348,7 @@ def test_images_are_mixtures(tmp_path, rng):
         with open_reader(names[0]) as reader:
             assert reader.notes == ["its transparency was left out"] * (channels == 4)
     pillow.fromarray(images[0]).save(names[0])
-    assert "the first 1 x (20, 30)" in refused(*names)
+    assert "(20, 30): give images of one shape" in refused(*names)
     assert "one mixture" in refused(names[0])
 
 

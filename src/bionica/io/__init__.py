@@ -92,7 +92,7 @@ def open_reader(
     path, suffix, suffixes = paths[0], paths[0].suffix.lower(), {path.suffix.lower() for path in paths}
     if len(paths) > 1 and not (suffixes <= set(IMAGES) or (suffix in INSTRUMENTS and len(suffixes) == 1)):
         raise InputError(
-            f"{len(paths)} inputs that are not all images: give one file, several images of one shape, or files of one instrument"
+            f"{len(paths)} inputs that are not all images: join tables to one file, or give images of one shape or files of one instrument"
         )
     opener, takes = _OPENERS[suffix]
     options = {"axis": axis, "dataset": dataset, "header": header, "skip_lines": skip_lines or None}

@@ -49,9 +49,12 @@ def open_images(paths: Sequence[Path], columns: Columns, *, optical_density: boo
         notes += [f"{path}: " * (len(paths) > 1) + note for note in file.notes]
         stack = np.delete(file.pages, file.alpha, axis=3) if file.alpha else file.pages
         stacks.append(stack[..., 0] if stack.shape[3:] == (1,) else stack)
-        if len(paths) > 1 and (len(stack) > 1 or stacks[-1].shape != stacks[0].shape):
-            shapes = f"{len(stack)} x {stacks[-1].shape[1:]}, and the first 1 x {stacks[0].shape[1:]}"
-            raise InputError(f"{path} is {shapes}: give images of one shape, one in each file")
+        if len(paths) > 1 and len(stack) > 1:
+            raise InputError(f"{path} has {len(stack)} images: separate one stack, and apply its model to the others")
+        if stacks[-1].shape != stacks[0].shape:
+            raise InputError(
+                f"{path} is {stacks[-1].shape[1:]}, and {paths[0]} {stacks[0].shape[1:]}: give images of one shape"
+            )
     images = stacks[0] if len(paths) == 1 else np.concatenate(stacks)
     if len(images) == 1 and images.ndim == 4:
         images = np.moveaxis(images[0], 2, 0)
