@@ -91,9 +91,8 @@ def open_reader(
     paths = check_inputs([inputs] if isinstance(inputs, (str, Path)) else inputs)
     path, suffix, suffixes = paths[0], paths[0].suffix.lower(), {path.suffix.lower() for path in paths}
     if len(paths) > 1 and not (suffixes <= set(IMAGES) or (suffix in INSTRUMENTS and len(suffixes) == 1)):
-        raise InputError(
-            f"{len(paths)} inputs that are not all images: join tables to one file, or give images of one shape or files of one instrument"
-        )
+        remedy = "join tables to one file, or give images of one shape or files of one instrument"
+        raise InputError(f"{len(paths)} inputs that are not all images: {remedy}")
     opener, takes = _OPENERS[suffix]
     options = {"axis": axis, "dataset": dataset, "header": header, "skip_lines": skip_lines or None}
     options |= {"decimal": decimal, "encoding": encoding, "optical_density": optical_density or None}
