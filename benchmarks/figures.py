@@ -21,6 +21,8 @@ import time
 from datetime import date
 from pathlib import Path
 
+from PIL import Image
+
 from bionica.paper.convergence import SECTIONS
 from runner import setting
 
@@ -84,7 +86,7 @@ def errors(results):
         rows.setdefault(f"{row['experiment']}, {row['setting']}", {})[row["network"]] = cell + failed
     for row in results["grid"]:
         rank = f"{row['paper_rank']} of {row['settings']}"
-        rows.setdefault(f"rank of table 1 in the grid, {row['setting']}", {})[row["network"]] = rank
+        rows.setdefault("rank of table 1 in the grid, d3", {})[row["network"]] = rank
     lines = [f"| {name} | {' | '.join(row.get(network, '') for network in NETWORKS)} |" for name, row in rows.items()]
     return "\n".join([f"| | {' | '.join(NETWORKS)} |", "|" + "---|" * (len(NETWORKS) + 1), *lines])
 
@@ -105,7 +107,10 @@ def keep(name, text):
     elif name == "paper":
         paste(ROOT / "docs" / "paper" / "index.md", name, "\n".join(tables))
         for picture in (*(f"figure{i}" for i in range(1, 6)), "table1"):
-            shutil.copy(ROOT / "results" / f"{picture}.png", ROOT / "docs" / "paper")
+            with Image.open(ROOT / "results" / f"{picture}.png") as image:
+                image.thumbnail((1100, 1100))
+                small = image.convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+                small.save(ROOT / "docs" / "paper" / f"{picture}.png", optimize=True)
 
 
 def main():

@@ -227,6 +227,8 @@ def test_a_grid_is_told_from_noise_and_from_repeated_samples():
     noisy = X + 1e-4 * rng.standard_normal(X.shape)
     assert on_a_grid(X)
     assert on_a_grid(X.astype(np.float32))
+    for unit in (2.0**600, 2.0**-600):  # whose squares are no float64
+        assert on_a_grid(unit * X)
     assert not on_a_grid(noisy)
     assert not on_a_grid(np.tile(noisy[:1000], (3, 1)))
     assert not on_a_grid(noisy[rng.integers(0, 3000, 3000)])

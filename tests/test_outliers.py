@@ -9,7 +9,7 @@ from bionica.offline.batch_nica import BatchNICA
 from bionica.offline.noncentered_whitener import NoncenteredWhitener
 from bionica.offline.offline_nica import OfflineNICA
 from bionica.offline.whitening import moments, whitening
-from bionica.trust.outliers import Inliers, is_inlier, without_outliers
+from bionica.trust.outliers import Inliers, are_inliers, is_inlier, without_outliers
 
 T = 20_000
 
@@ -53,6 +53,12 @@ def test_sound_data_lose_no_sample(kind, n):
             seen = moments(X)
             rows, same = without_outliers(X, seen, d)
             assert rows is X and same is seen
+
+
+@pytest.mark.parametrize("unit", [2.0**-600, 1.0, 2.0**600])  # squares of the outer two are no float64
+def test_outliers_are_found_in_every_unit(unit):
+    X, is_outlier = spoiled(mixed()[1], "many", 1e3)
+    np.testing.assert_array_equal(are_inliers(unit * X), ~is_outlier)
 
 
 @pytest.mark.parametrize(("how", "size"), HOW)

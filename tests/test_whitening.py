@@ -58,6 +58,10 @@ def test_a_sample_has_one_random_row_of_each_stratum():
     np.testing.assert_array_equal(rows, row_sample(n, 3, most=most))
     assert not np.array_equal(rows, row_sample(n, 3, most=most, seed=1))
     np.testing.assert_array_equal(row_sample(7, 3, most=most), np.arange(7))
+    assert [len(row_sample(n, k, most=most)) for k in (5000, 10**6)] == [
+        min(most, 419),
+        200,
+    ]  # 2^21 numbers, or 200 rows
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

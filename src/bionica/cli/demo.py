@@ -253,11 +253,7 @@ def _section(title: str, problem: Problem, X: Any, found: dict[str, Any], shown:
         pictures("mixture", "The mixtures, which all networks see, one pixel at a time.", X),
         text(problem.why),
     ]
-    columns = ("network", "local", "error", f"{RUNS} runs")
-    rows = [
-        (name, of["local"], _short(of["error"]), f"{_short(of['errors'][0])} to {_short(of['errors'][-1])}")
-        for name, of in found.items()
-    ]
+    rows = [(name, of["local"], _short(of["error"])) for name, of in found.items()]
     caption = "Error against pixels seen, both logarithmic."
-    numbers = beside(table(columns, rows), drawing(caption, 4.4, 3.2, curves))
+    numbers = beside(table(("network", "local", "error"), rows), drawing(caption, 4.4, 3.2, curves))
     return [beside(f"<div>{''.join(inputs)}</div>", slides(title, shown, "pixels seen", problem.first)), numbers]

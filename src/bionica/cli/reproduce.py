@@ -24,16 +24,16 @@ def reproduce(
     with_ours: Annotated[bool, typer.Option("--with-ours", help="Add what is not in the paper, untuned.")] = False,
     as_authors: Annotated[bool, typer.Option("--as-authors", help="Networks as in the authors' code (NumPy).")] = False,
     images: Annotated[Path | None, typer.Option(help="Three images: a folder or sources.npy, not CC0 ones.")] = None,
-    full: Annotated[bool, typer.Option("--full", help="table1: d = 10, images; convergence: other sources.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="convergence: other sources, more samples.")] = False,
     samples: Annotated[int, typer.Option(min=10, help="Samples of a run on synthetic sources.")] = 100_000,
     force: Annotated[bool, typer.Option("--force", help="Run everything again, and replace files of others.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print files, errors and claims as JSON.")] = False,
 ) -> None:
     """Run the paper's experiments, draw its figures and compare the results with its statements.
 
-    `convergence` maps which mixing matrices the networks separate. With --full, table1 also has d = 10 and the images, and
-    convergence other sources and ten times the samples (15 minutes each). --as-authors has the running means, flips and repairs of
-    the authors' code, where it differs from the paper, and draws geometric means as their plots do (figure4: 5 minutes).
+    `convergence` maps which mixing matrices the networks separate, with --full for other sources and with ten times the samples
+    too. --as-authors has the running means, flips and repairs of the authors' code, where it differs from the paper, and draws
+    geometric means as their plots do (figure4: 5 minutes).
 
     Finished runs are kept under OUTPUT/runs: a second call continues where the first one stopped. A file of OUTPUT that this
     command has not written, or that was edited since, is not replaced.
@@ -55,12 +55,12 @@ def reproduce(
             names = tuple(paper.MAPS)[: 4 if full else 2]
         runs = runs or (paper.MATRICES if target == "convergence" else 10)
         path = None if images is None else str(images.resolve())
-        config = paper.Reproduction(names, runs, seed, samples, with_ours, as_authors, full, path)
+        config = paper.Reproduction(names, runs, seed, samples, with_ours, as_authors, path)
         plans = paper.plans_of(config)
         if "images" in {setting for _, setting in plans}:
             check_images(path)  # before the first run
         elif images is not None:
-            raise typer.BadParameter(f"--images is for figure5 and table1 --full, not for {target}")
+            raise typer.BadParameter(f"--images is for figure5, not for {target}")
         inputs = [] if images is None else [f for f in (images, *images.glob("*")) if f.is_file()]
         check_folder(output, file_names(names, target.value), inputs, replace=force)
         options: dict[str, Any] = {"n_jobs": jobs or -1, "device": "cpu", "force": force}

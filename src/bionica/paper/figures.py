@@ -163,15 +163,14 @@ def images_figure(config: Reproduction, rows: Sequence[Row]) -> Any:
 
 def grid_figure(config: Reproduction, rows: Sequence[Row]) -> Any:
     """Draw the error at every learning rate and decay, of several tau the best; rows are `results.grid_means`."""
-    panels = [(key, list(mine)) for key, mine in groupby(rows, itemgetter("setting", "network"))]
+    panels = [(network, list(mine)) for network, mine in groupby(rows, itemgetter("network"))]
     finite = [row["error"] for row in rows if isfinite(row["error"])] or [1.0]
     limits = {"vmin": log10(min(finite)), "vmax": min(0.0, log10(max(finite)))}
-    n_rows = len(panels) // 2  # four networks
-    figure = new_figure(11.0, 4.2 * n_rows + 0.5)
-    axes = figure.subplots(n_rows, 2, squeeze=False)
-    for axis, ((setting, network), mine) in zip(axes.flat, panels, strict=True):
+    figure = new_figure(11.0, 8.9)
+    axes = figure.subplots(2, 2)
+    for axis, (network, mine) in zip(axes.flat, panels, strict=True):
         image = _draw_grid(axis, mine, limits)
-        axis.set_title(f"{label_of(network)}, {SETTINGS[setting]}", fontsize=10)
+        axis.set_title(f"{label_of(network)}, d = 3", fontsize=10)
     bar = figure.colorbar(image, ax=axes, shrink=0.6, pad=0.02)
     bar.set_label(r"$\log_{10}$ of the final error; 1 and more are drawn alike")
     figure.supxlabel("square: best here; circle: the paper's choice; ×: diverged or forbidden", fontsize=10)

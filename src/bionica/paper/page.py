@@ -18,7 +18,7 @@ _ERRORS = {
     "last_tenth": "last tenth",
 }  # fmt: skip
 _GRID = {
-    "setting": "", "network": "network", "settings": "settings", "failed": "failed", "runs": "runs of each", "best": "best",
+    "network": "network", "settings": "settings", "failed": "failed", "runs": "runs of each", "best": "best",
     "error": "its error", "paper": "the paper's", "paper_error": "its error", "paper_rank": "its rank",
 }  # fmt: skip
 _CLAIMS = ("where", "the paper", "our runs", "agree")
@@ -117,8 +117,8 @@ def _table(columns: dict[str, str], rows: Sequence[Row]) -> str:
     """A table of the page, with methods and settings named as in the figures."""
 
     def cell(row: Row, keys: str) -> object:
-        value, *ends = (row[key] for key in keys.split())
+        value, *ends = (SETTINGS.get(row[key], row[key]) for key in keys.split())
         return f"{value:.3g} ({ends[0]:.3g} to {ends[1]:.3g})" if ends and value is not None else value
 
-    rows = [{**row, "setting": SETTINGS[row["setting"]], "network": figures.label_of(row["network"])} for row in rows]
+    rows = [{**row, "network": figures.label_of(row["network"])} for row in rows]
     return table(tuple(columns.values()), [[cell(row, keys) for keys in columns] for row in rows])

@@ -70,8 +70,7 @@ class Reproduction:
     Run i has the seed ``seed + i`` for its data and its initial weights. `with_ours` adds to figures 4 and 5 what is not in the
     paper: LocalNICA, StreamingNICA, Algorithms 1 and 2 with untuned settings, the offline method and the correlation floor.
     `as_authors` runs the networks of figures 4 and 5 as the authors' code does (`paper.authors`), and draws what their plots draw.
-    `full` adds d = 10 and the images to the grid search. `images` is the path of the user's images; None takes those of
-    scikit-image.
+    `images` is the path of the user's images; None takes those of scikit-image.
     """
 
     experiments: tuple[str, ...] = EXPERIMENTS
@@ -80,21 +79,13 @@ class Reproduction:
     n_samples: int = 100_000
     with_ours: bool = False
     as_authors: bool = False
-    full: bool = False
     images: str | None = None
 
 
 def plans_of(config: Reproduction) -> dict[tuple[str, str], Plan]:
     """Return the plan of every experiment and setting, the long ones first."""
-    grids = ["images", "d10", "d3"] if config.full else ["d3"]
-    settings = {
-        "figure1": ["d2"],
-        "figure2": ["d3"],
-        "figure3": ["d3"],
-        "figure4": ["d10", "d3"],
-        "figure5": ["images"],
-    }
-    settings |= {"table1": grids} | {name: [*rows] for name, rows in MAPS.items()}
+    settings = {"figure1": ["d2"], "figure4": ["d10", "d3"], "figure5": ["images"]} | {k: [*v] for k, v in MAPS.items()}
+    settings |= {name: ["d3"] for name in ("figure2", "figure3", "table1")}
     return {(name, setting): _plan(config, name, setting) for name in config.experiments for setting in settings[name]}
 
 

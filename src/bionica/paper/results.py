@@ -46,12 +46,12 @@ def grid_means(tables: Tables) -> list[Row]:
 def best_settings(means: list[Row]) -> list[Row]:
     """The best setting of each network beside the paper's, with the rank of the paper's; `means` are as from `grid_means`."""
     rows = []
-    for (setting, network), group in groupby(means, itemgetter("setting", "network")):
+    for network, group in groupby(means, itemgetter("network")):
         mine = list(group)
         rank, paper = next((i, row) for i, row in enumerate(mine, 1) if row["paper"])
         best, printed = (", ".join(f"{row[n]:g}" for n in _HYPERPARAMETERS if row[n]) for row in (mine[0], paper))
         rows.append(
-            {"setting": setting, "network": network, "best": best, "error": mine[0]["error"], "paper": printed}
+            {"network": network, "best": best, "error": mine[0]["error"], "paper": printed}
             | {"paper_error": paper["error"], "paper_rank": rank, "settings": len(mine)}
             | {"failed": sum(row["failed"] > 0 for row in mine), "runs": mine[0]["runs"]}
         )
@@ -120,6 +120,6 @@ def _hyperparameters(row: Row) -> Row:
     rank = f"The paper's is number {row['paper_rank']}, error {row['paper_error']:.2g}."
     text = f"{best} {rank} Settings that diverge or are forbidden: {row['failed']}."
     names = "(η₀, γ, τ)" if row["network"] == "TwoCompartmentNICA" else "(η₀, γ)"
-    where = f"Table 1, {SETTINGS[row['setting']]}, {label_of(row['network'])}"
+    where = f"Table 1, d = 3, {label_of(row['network'])}"
     ratio = row["paper_error"] / row["error"]
     return _claim(where, f"Best {names} = ({row['paper']})", text, (ratio > 1.05) + (ratio >= 2), 2)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 Row = dict[str, Any]
-_GEOMETRIC = ("geometric_mean", "geometric_low", "geometric_high")
+_MEANS = ("mean", "low", "high", "geometric_mean", "geometric_low", "geometric_high")
 
 #: Scores of the final network on samples that were held out.
 HELD_OUT = ("sinr", "amari", "held_out_error")
@@ -67,21 +67,17 @@ class Table(list[Row]):
         finals = []
         last = {(row["case"], row["data"], row["network"]): row for row in self}  # times ascend
         for head, rows in self._groups(last.values()):
-            errors = np.array([row["error"] for row in rows if row["error"] is not None])
-            summary: Row = dict.fromkeys(
-                ("mean", "low", "high", *_GEOMETRIC, "median", "least", "largest", "last_tenth")
-            )
-            if len(errors):
-                tail = np.mean([row["last_tenth"] for row in rows if row["error"] is not None])
-                means = (errors.mean(), *interval(errors), *geometric(errors))
-                numbers = (*means, np.median(errors), errors.min(), errors.max(), tail)
+            good = [row for row in rows if row["error"] is not None]
+            errors, tails = (np.array([row[name] for row in good]) for name in ("error", "last_tenth"))
+            summary: Row = dict.fromkeys((*_MEANS, "median", "least", "largest", "last_tenth"))
+            if good:
+                numbers = (*_means(errors), np.median(errors), errors.min(), errors.max(), tails.mean())
                 summary = dict(zip(summary, map(float, numbers), strict=True))
-            scores = [row["sinr"] for row in rows if row.get("sinr") is not None]
+            scores = [row["sinr"] for row in good if row.get("sinr") is not None]
             summary["sinr"] = float(np.median(scores)) if scores else None
-            counts = {"runs": len(rows), "n_samples": rows[0]["t"], "failed": len(rows) - len(errors)}
-            error = inf if counts["failed"] else summary["mean"]
-            seconds = float(np.mean([row["seconds"] for row in rows]))
-            finals.append({**head, **counts, **summary, "error": error, "seconds": seconds})
+            failed, seconds = len(rows) - len(good), float(np.mean([row["seconds"] for row in rows]))
+            summary |= {"error": inf if failed else summary["mean"], "seconds": seconds}
+            finals.append({**head, "runs": len(rows), "n_samples": rows[0]["t"], "failed": failed, **summary})
         order = list(dict.fromkeys((row["data"], row["network"]) for row in finals))
         return sorted(finals, key=lambda row: (order.index((row["data"], row["network"])), row["error"]))
 
@@ -95,10 +91,8 @@ class Table(list[Row]):
         for head, rows in self._groups(row for row in self if row["error"] is not None):
             times = list(dict.fromkeys(row["t"] for row in rows))
             errors = np.array([row["error"] for row in rows]).reshape(-1, len(times))
-            numbers = np.array([errors.mean(axis=0), *interval(errors), *geometric(errors)]).T.tolist()
-            for t, values in zip(times, numbers, strict=True):
-                summaries = dict(zip(("mean", "low", "high", *_GEOMETRIC), values, strict=True))
-                curves.append({**head, "t": t, **summaries, "runs": len(errors)})
+            for t, numbers in zip(times, _means(errors).T.tolist(), strict=True):
+                curves.append({**head, "t": t, **dict(zip(_MEANS, numbers, strict=True)), "runs": len(errors)})
         return curves
 
     def _groups(self, rows: Iterable[Row]) -> Iterable[tuple[Row, list[Row]]]:
@@ -110,19 +104,14 @@ class Table(list[Row]):
         return ((dict(zip(names, key, strict=True)), rows) for key, rows in groups.items())
 
 
-def interval(errors: np.ndarray) -> np.ndarray:
-    """Bounds of the 90 % confidence interval of the mean over the first axis, by the bootstrap: positive, for a log axis."""
-    n = len(errors)
-    counts = np.random.default_rng(0).multinomial(n, np.full(n, 1 / n), size=2000)
-    return np.asarray(np.quantile(counts @ errors / n, (0.05, 0.95), axis=0))
+def _means(errors: np.ndarray) -> np.ndarray:
+    """Return `_MEANS` over the first axis.
 
-
-def geometric(errors: np.ndarray) -> np.ndarray:
-    """Geometric mean over the first axis, and one standard deviation of the logarithm to either side.
-
-    1e-5 is added to the errors, as in the authors' code: the first errors of a run may be 0.
+    The bounds of the 90 % confidence interval of the mean are from the bootstrap: positive, for a log axis. 1e-5 is added before
+    the logarithm, as in the authors' code: the first errors of a run may be 0.
     """
-    logs = np.log(errors + 1e-5)
-    return np.asarray(
-        np.exp([logs.mean(axis=0), logs.mean(axis=0) - logs.std(axis=0), logs.mean(axis=0) + logs.std(axis=0)])
-    )
+    n, logs = len(errors), np.log(errors + 1e-5)
+    counts = np.random.default_rng(0).multinomial(n, np.full(n, 1 / n), size=2000)
+    low, high = np.quantile(counts @ errors / n, (0.05, 0.95), axis=0)
+    mean, deviation = logs.mean(axis=0), logs.std(axis=0)
+    return np.array([errors.mean(axis=0), low, high, *np.exp([mean, mean - deviation, mean + deviation])])
