@@ -68,7 +68,9 @@ def facets_and_wall(d=4, n=300, seed=0, spectral=True, n_known=0):
     weights = [rng.random(n) / n for _ in range(d)]
     wall = Wall(rng.uniform(1, 20, d), rng.uniform(0.01, 0.1, d), rng.uniform(0.01, 0.1, d), rng.uniform(20, 40, d))
     spectra = rng.exponential(size=(25, d)) - 0.3 if spectral else np.empty((0, d))
-    return Facets([Y + 0.1 * i for i in range(d)], weights, V @ V.T, spectra, n_known), wall
+    amounts = np.zeros((d, d, d))
+    amounts[1] = np.cov(rng.standard_normal((d, 9)))
+    return Facets([Y + 0.1 * i for i in range(d)], weights, V @ V.T, spectra, n_known, amounts), wall
 
 
 @pytest.mark.parametrize("n_known", [0, 2])
@@ -422,6 +424,31 @@ def test_a_known_solvent_helps_where_solutes_come_with_it(drawn_along):
     told = match_sources(solutes, outputs[:, 1:], by="correlation").correlation.min()
     assert told > max(0.98, without - 1e-3)
     assert without < 0.96 or not drawn_along
+
+
+def test_known_amounts_find_sources_that_are_never_absent():
+    """Those of 5 % of the samples, in any units and order; and facets that no sample but those with a known 0 shows."""
+    da, rng, x = pytest.importorskip("dask.array"), np.random.default_rng(0), np.linspace(0, 1, 60)
+    A = np.array([np.exp(-(((x - c) / 0.15) ** 2)) + 0.05 for c in (0.25, 0.45, 0.7)])
+    S = rng.uniform(0.3, 1.3, (800, 3))
+    S[:20, 1] = 0
+    X = S @ A + 0.01 * rng.standard_normal((800, 60))
+    unknown = worst_correlation(S, fitted(X, 3).transform(X))
+    known = np.full((800, 3), np.nan)
+    known[100:140] = [1, 100, 0.01] * S[100:140, [2, 0, 1]]
+    for data in (X, da.from_array(X, chunks=(300, 60))):
+        Y = MinimumVolumeCone(3, random_state=0).fit(data, known_sources=known).transform(X)
+        assert np.corrcoef(S[:, [2, 0, 1]].T, Y.T)[:3, 3:].diagonal().min() > 0.999 > unknown + 0.01
+    zeros = np.full((800, 3), np.nan)
+    zeros[:20, 0] = 0
+    Y = MinimumVolumeCone(3, random_state=0).fit_transform(X, known_sources=zeros)
+    assert np.corrcoef(S[:, 1], Y[:, 0])[0, 1] > 0.95
+    assert Y[:20, 0].mean() < 0.05 * Y[:, 0].mean()
+    for wrong in (known[:9], known[:, :2], -known, known + np.inf, [["much"]]):
+        with pytest.raises(ValueError, match="known_sources"):
+            MinimumVolumeCone(3).fit(X, known_sources=wrong)
+    with pytest.raises(ValueError, match=r"known_sources.*horizon=None"):
+        MinimumVolumeCone(3, horizon=1000).fit(X, known_sources=known)
 
 
 # --- outliers that were not declared

@@ -128,7 +128,7 @@ class Estimator(
     _estimates_missing: ClassVar[bool] = False
 
     @abstractmethod
-    def _fit(self, X: Any) -> Any: ...
+    def _fit(self, X: Any, *more: Any) -> Any: ...
 
     @abstractmethod
     def _outputs(self, X: Array) -> Array:
@@ -145,11 +145,14 @@ class Estimator(
         y : None
             Ignored.
         """
+        return self._start_again(X)
+
+    def _start_again(self, X: ArrayLike, *more: Any) -> Self:
         with unchanged_on_error(self):
             for name in [name for name in vars(self) if name.endswith("_") or name == "_learner"]:
                 delattr(self, name)  # of another fit
             self._freeze()
-            self._fit(X)
+            self._fit(X, *more)
         return self
 
     def _freeze(self) -> None:

@@ -98,6 +98,13 @@ def hold_known(V: Array, data: Data) -> Array:
     return np.asarray(np.linalg.pinv(np.hstack([data.known, np.delete(edges, replaced, axis=1)])))
 
 
+def in_order(V: Array, data: Data) -> Array:
+    """V with its rows, but those of known spectra, in the likeliest order of the known amounts, each with its own error."""
+    p = data.known.shape[1]
+    errors = np.einsum("jk,ikl,jl->ij", V[p:], data.amounts[p:], V[p:])
+    return np.vstack([V[:p], V[p:][linear_sum_assignment(np.log(np.maximum(errors, 1e-300)))[1]]])
+
+
 # --- the cone of coordinates
 
 
@@ -109,7 +116,7 @@ def fit_cone(data: Data, variance: float | None, rng: np.random.RandomState) -> 
     rotated = rotation(data, variance or 0.0, rng)
     starts = [] if rotated is None else [hold_mean(rotated, data)]
     starts.append(successive_projection(data))
-    starts = [V for V in starts if feasible(V, data)] or starts
+    starts = [in_order(V, data) for V in starts if feasible(V, data)] or starts
     widths = [()] if variance else [_WIDTHS] if variance == 0 else [(), _WIDTHS]
     best, *others = [_descend(data, V, variance, first) for V in starts for first in widths]
     ambiguity = 0.0
@@ -232,7 +239,11 @@ def without_noise(data: Data, cone: Cone) -> Cone:
     zero = np.zeros(len(V))
     cone = cone._replace(wall=cone.wall._replace(variance=zero, e=zero))
     A = data.B @ np.linalg.inv(V)
-    if data.known.size or (len(A) and (np.sum(np.minimum(A, 0) ** 2, axis=0) > _NEGATIVE * np.sum(A**2, axis=0)).any()):
+    if (
+        data.known.size
+        or data.amounts.any()
+        or (len(A) and (np.sum(np.minimum(A, 0) ** 2, axis=0) > _NEGATIVE * np.sum(A**2, axis=0)).any())
+    ):
         return cone
     return cone._replace(V=V, n_iter=cone.n_iter + sweeps, converged=converged)
 
@@ -283,12 +294,16 @@ def _best_row(P: Array, i: int, near: Array) -> Array:
 
 
 class Settings(NamedTuple):
-    """Share of outliers, the horizon (inf: none), whether spectra are nonnegative (None: as X shows), and the known ones (k, p)."""
+    """Share of outliers, the horizon (inf: none), whether spectra are nonnegative (None: as X shows), and the known ones (k, p).
+
+    Of the samples `given` (n, k) there are amounts (n, d) that are known, NaN where they are not.
+    """
 
     outliers: float
     horizon: float
     nonnegative: bool | None
     known: Array
+    given: tuple[Array, Array] | None = None
 
 
 class Fit(NamedTuple):
@@ -324,13 +339,23 @@ def distance_outside(Z: Array, fit: Fit) -> Array:
     return np.asarray(np.sqrt(off + beyond**2))
 
 
-def data_of(Z: Array, weights: Array, at: Coordinates, channels: Channels, known: Array, nonnegative: bool) -> Data:
+def data_of(
+    Z: Array, weights: Array, at: Coordinates, channels: Channels, known: Array, nonnegative: bool, settings: Settings
+) -> Data:
     """Samples Z (n, q) of the channels in coordinates, with B and the edges of the known spectra (q, p)."""
     noise = at.channel_noise if at.variance and at.channel_noise.all() else np.ones(len(at.channel_noise))
     B = channels.lifted(at.inverse / noise[:, None])
     U = Z @ at.matrix.T
     edges = at.matrix @ known
-    return Data(U, weights, weights @ U, B if nonnegative else B[:0], edges / np.linalg.norm(edges, axis=0))
+    K = np.zeros((len(at.matrix),) * 3)
+    if settings.given is not None:
+        X, amounts = settings.given
+        for i, amount in enumerate(amounts.T):
+            there = ~np.isnan(amount)
+            u, c = channels.rows(X[there], weighted=False) @ at.matrix.T, amount[there]
+            rest = u - np.outer(c, c @ u / max(c @ c, 1e-300))  # V_i rest: outputs beside a multiple of the amounts
+            K[i] = rest.T @ rest / max(len(c), 1)
+    return Data(U, weights, weights @ U, B if nonnegative else B[:0], edges / np.linalg.norm(edges, axis=0), K)
 
 
 def between_ends(data: Data, cone: Cone) -> Cone:
@@ -343,7 +368,7 @@ def between_ends(data: Data, cone: Cone) -> Cone:
     """
     L = np.linalg.cholesky((data.U.T * data.weights) @ data.U)
     B = data.B @ L
-    channels = Data(B, np.full(len(B), 1 / len(B)), B.mean(axis=0), data.U @ np.linalg.inv(L).T, data.known)
+    channels = unweighted(B)._replace(B=data.U @ np.linalg.inv(L).T, known=data.known)
     variance = float(np.median(cone.wall.variance)) / len(data.U)
     largest = _descend(channels, np.linalg.inv(cone.V @ L).T, variance, () if variance else _WIDTHS)
     small, large = (
@@ -400,7 +425,7 @@ def fit_data(
             cone = cone._replace(V=data.outputs(hold_known(middle, data))[0])
         if not len(data.B) and cone.noise.max() > 1:
             rotated = rotation(data, at.variance, rng)
-            cone = cone if rotated is None else cone._replace(V=hold_mean(rotated, data))
+            cone = cone if rotated is None else cone._replace(V=in_order(hold_mean(rotated, data), data))
     Y = cone.V @ data.U.T
     negativity = float(np.sum(np.minimum(Y, 0) ** 2 @ data.weights)) / max(float(np.sum(Y**2 @ data.weights)), 1e-300)
     W, mixing = cone.V @ at.matrix, at.inverse @ np.linalg.inv(cone.V)

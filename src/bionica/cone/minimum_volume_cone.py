@@ -1,12 +1,14 @@
 """MinimumVolumeCone: nonnegative sources that may be correlated."""
 
+from __future__ import annotations  # help() shows ArrayLike, not what it is a union of
+
 from copy import deepcopy
 from functools import partial
 from numbers import Integral, Real
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
 from .. import samples
@@ -39,7 +41,7 @@ from .sketch import (
 )
 from .sketch import merge as merge_states
 
-Array = npt.NDArray[Any]
+Array = NDArray[Any]
 
 #: The arrays of the state of a stream: q channels, m stored samples, s directions of a subspace.
 _STREAM = shapes(
@@ -194,10 +196,33 @@ class MinimumVolumeCone(OnlineEstimator):
         self.horizon = horizon
         self.random_state = random_state
 
-    def _fit(self, X: Any) -> None:
+    def fit(self, X: ArrayLike, y: None = None, *, known_sources: ArrayLike | None = None) -> Self:
+        """Start from scratch and learn from X.
+
+        Parameters
+        ----------
+        X : array-like or Dask array of shape (n_samples, n_features)
+            Mixtures, mean included. Not changed. A Dask array is read block by block. An array of more axes, for example a cube
+            (y, x, band), has a sample in each pixel.
+        y : None
+            Ignored.
+        known_sources : array-like of shape (n_samples, n_components), default=None
+            Amounts of sources in samples of X that are known, 0 where a source is absent, NaN where nothing is known. Outputs come
+            in the order of its columns, after those of `known_mixing`. Amounts of a source may have any unit; the scale of its
+            output does not depend on them. They are obeyed as nearly as the noise permits, by this fit: not by the halves of
+            `diagnose`, nor by a stream that continues.
+        """
+        return self._start_again(X, known_sources)
+
+    def _fit(self, X: Any, known_sources: Any = None) -> None:
         rows = samples.rows(self, X, reset=True, min_samples=2, missing=self._takes_missing)
         rows = samples.completed_rows(self, rows, self.n_components)
         n, k = rows.shape
+        given = None
+        if known_sources is not None:
+            given = _given_amounts(known_sources, rows, self.n_components)
+            if self.horizon is not None:
+                raise ValueError("known_sources needs all samples at once: use horizon=None")
         learner = self._learner = self._learner_for(k, rows.dtype)
         if self.horizon is not None:
             found: list[Array] = []
@@ -209,7 +234,7 @@ class MinimumVolumeCone(OnlineEstimator):
             return
         numbered = rows if isinstance(rows, DaskRows) else ArrayRows(rows)
         sample, rate = sample_rows(numbered, capacity(k))
-        learner.learner = learner.start(sample.z, (numbered, sample, rate))
+        learner.learner = learner.start(sample.z, (numbered, sample, rate), given)
         self._warn_about_fit(sample.z, n, *self._problems())
 
     def _learner_for(self, k: int, dtype: Any, X: Any = None, state: Any = None) -> Buffered:
@@ -251,7 +276,7 @@ class MinimumVolumeCone(OnlineEstimator):
                 raise ValueError(f"{state.n} samples have the numbers {state.first} to {state.end}")
         super()._restore(values)
 
-    def branch(self, first: Any) -> "MinimumVolumeCone":
+    def branch(self, first: Any) -> MinimumVolumeCone:
         """Return a stream that begins where this one stands, has seen no sample, and can be merged with it (`bionica.merge`).
 
         Parameters
@@ -348,6 +373,24 @@ def merge(a: Any, b: Any) -> MinimumVolumeCone:
     return one
 
 
+def _given_amounts(known_sources: Any, rows: Any, n_components: Any) -> tuple[Array, Array]:
+    """The rows with a known amount, and these amounts."""
+    try:
+        amounts = np.asarray(known_sources, np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"known_sources is no array of numbers ({error}): give amounts, NaN where unknown") from error
+    shape = (rows.shape[0], n_components)
+    if not isinstance(n_components, Integral) or amounts.shape != shape:
+        raise ValueError(
+            f"known_sources has shape {amounts.shape}; it must be (n_samples, n_components) = {shape}, for the samples of X "
+            "(without those that are left out) and a number of sources that is told"
+        )
+    if not (np.isnan(amounts) | ((amounts >= 0) & (amounts < np.inf))).all():
+        raise ValueError("known_sources must be 0 or more, and finite; NaN where an amount is unknown")
+    there = np.flatnonzero(~np.isnan(amounts).all(axis=1))
+    return rows[there], amounts[there]
+
+
 class _Config(NamedTuple):
     """What a stream was started with; `name` is that of the estimator."""
 
@@ -375,8 +418,12 @@ class _ConeLearner:
         dtype: np.dtype[Any],
         X: Array,
         given: tuple[ChunkedRows, Samples, float] | None = None,
-    ) -> "_ConeLearner":
-        """The learner that has learned from a first block X; or from all rows, of which X are a sample with this rate."""
+        amounts: tuple[Array, Array] | None = None,
+    ) -> _ConeLearner:
+        """The learner that has learned from a first block X; or from all rows, of which X are a sample with this rate.
+
+        `amounts` are those of `Settings.given`.
+        """
         known, d, count = config.settings.known.shape[1], config.n_components, None
         if config.noise == "poisson" and X.min() < 0:
             i, j = map(int, np.argwhere(X < 0)[0])
@@ -404,7 +451,8 @@ class _ConeLearner:
                 raise ValueError(
                     f"known_mixing has {known} spectra, more than n_components={d}: give n_components a larger number"
                 )
-            state = begin(rows, sample, rate, d, config.noise, config.settings, config.seed)
+            settings = config.settings._replace(given=amounts)
+            state = begin(rows, sample, rate, d, config.noise, settings, config.seed)
         return cls(_checked(state, X, 0), config, dtype, count)
 
     n_outputs = property(lambda self: len(self.state.fit.components))

@@ -4,7 +4,8 @@ With outputs y = V u, u_bar = <u>, spectra A = B V^{-1} (columns a_j) and averag
 
     f(V) = -log|det V| + sum_i log(V_i u_bar)
            + 1/2 sum_i c_i <min(V_i u, 0)^2> / w_i^2                                                                      (1)
-           + 1/2 sum_j m_j <min(a_j, 0)^2> / <|a_j|>^2,
+           + 1/2 sum_j m_j <min(a_j, 0)^2> / <|a_j|>^2
+           + 1/2 sum_i c_i V_i K_i V_i' / w_i^2,
 
     w_i^2 = (1 + kappa) / [1 / (v_i |V_i|^2) + kappa / (s_i V_i u_bar)^2] + (e_i V_i u_bar)^2.                             (2)
 
@@ -18,7 +19,8 @@ as (V_i u_bar)^-2, and (1) is bounded below. Then the barrier must also be high 
 to second order, if 4 kappa / (1 + kappa) + 1.6 / s_i > 1 (density at zero): kappa = 1 holds it at any noise. kappa = 0.1 does so up
 to s_i = 2.5 and biases sparse sources less if mixing matrices have both signs (10 dB: worst source .98, with kappa = 1 .78).
 The third line is a wall on the spectra, for mixing matrices without negative entries. It is absent if B has no rows. Beside it
-kappa is 1, because it pulls facets towards the mean, and 0.1 otherwise.
+kappa is 1, because it pulls facets towards the mean, and 0.1 otherwise. The last line holds amounts that are known: V_i K_i V_i' is
+the mean square by which output i of the samples with a known amount of source i differs from a multiple of these amounts.
 
 Minimisation changes the base: V becomes P V and A becomes A P^{-1}, starting at P = I with V u_bar = 1. If the first spectra are
 known, then P_ij = 0 for i != j in their columns j, which keeps these columns of A. Only samples near or beyond a facet have a
@@ -57,7 +59,7 @@ class Facets(NamedTuple):
     """For each facet the samples near or beyond it, as columns of outputs (d, n_i) of the base V, and their weights (n_i,).
 
     The weights are those in an average over all samples. `gram` is V V'. `spectra` (k, d) are those of the base; without rows
-    there is no wall on them. The first `n_known` of them are known.
+    there is no wall on them. The first `n_known` of them are known. `amounts` are V K_i V'.
     """
 
     near: list[Array]
@@ -65,6 +67,7 @@ class Facets(NamedTuple):
     gram: Array
     spectra: Array
     n_known: int
+    amounts: Array
 
 
 def value_and_gradient(P: Array, facets: Facets, wall: Wall) -> tuple[float, Array]:
@@ -85,11 +88,11 @@ def value_and_gradient(P: Array, facets: Facets, wall: Wall) -> tuple[float, Arr
     half = (1 + kappa) * (share**2)[:, None] * turned + along[:, None]  # half its gradient
     for i, (Y, weight) in enumerate(zip(facets.near, facets.weights, strict=True)):
         negative = np.minimum(P[i] @ Y, 0)
-        weighted = weight * negative
-        energy = float(negative @ weighted)
+        weighted, amiss = weight * negative, facets.amounts[i] @ P[i]
+        energy = float(negative @ weighted + P[i] @ amiss)
         hardness = wall.c[i] / width[i]
         value += 0.5 * hardness * energy
-        gradient[i] += hardness * (Y @ weighted - energy / width[i] * half[i])
+        gradient[i] += hardness * (Y @ weighted + amiss - energy / width[i] * half[i])
     if len(facets.spectra):
         A = facets.spectra @ inverse
         size = np.abs(A).mean(axis=0)
@@ -114,7 +117,7 @@ def inverse_curvature(facets: Facets, wall: Wall) -> Callable[[Array], Array]:
     rows = np.empty((d, d, d))
     for i, (Y, weight) in enumerate(zip(facets.near, facets.weights, strict=True)):
         n = Y[:, Y[i] < 0]
-        rows[i] = hardness[i] * ((n * weight[Y[i] < 0]) @ n.T) + np.eye(d)
+        rows[i] = hardness[i] * ((n * weight[Y[i] < 0]) @ n.T + facets.amounts[i]) + np.eye(d)
     free = np.ones((d, d))
     free[:, : facets.n_known] = 0
     if not len(facets.spectra):
@@ -136,7 +139,7 @@ def inverse_curvature(facets: Facets, wall: Wall) -> Callable[[Array], Array]:
 class Data(NamedTuple):
     """Samples U (n, d) in coordinates, their weights (n,), which sum to one, B (k, d) of eq. (1), and the known edges (d, p).
 
-    `mean` is u_bar. B has no rows if spectra may be negative. `known` has unit columns.
+    `mean` is u_bar. B has no rows if spectra may be negative. `known` has unit columns. `amounts` are K_i, zero without known ones.
     """
 
     U: Array
@@ -144,6 +147,7 @@ class Data(NamedTuple):
     mean: Array
     B: Array
     known: Array
+    amounts: Array
 
     def outputs(self, V: Array) -> tuple[Array, Array]:
         """V scaled so that V u_bar = 1, and the outputs V u as columns."""
@@ -154,7 +158,7 @@ class Data(NamedTuple):
 def unweighted(U: Array) -> Data:
     """Samples U (n, d) of equal weight, without a wall on the spectra."""
     n, d = U.shape
-    return Data(U, np.full(n, 1 / n), U.mean(axis=0), np.empty((0, d)), np.empty((d, 0)))
+    return Data(U, np.full(n, 1 / n), U.mean(axis=0), np.empty((0, d)), np.empty((d, 0)), np.zeros((d, d, d)))
 
 
 def near_facets(Y: Array, V: Array, width: Array, data: Data) -> Facets:
@@ -169,7 +173,7 @@ def near_facets(Y: Array, V: Array, width: Array, data: Data) -> Facets:
         near.append(Y[:, index])
         weights.append(data.weights[index])
     spectra = data.B @ np.linalg.inv(V) if len(data.B) else data.B
-    return Facets(near, weights, V @ V.T, spectra, data.known.shape[1])
+    return Facets(near, weights, V @ V.T, spectra, data.known.shape[1], V @ data.amounts @ V.T)
 
 
 def minimise_on_all(V: Array, data: Data, wall: Wall, *, tol: float) -> tuple[Array, float, int]:

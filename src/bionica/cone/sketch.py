@@ -304,7 +304,8 @@ def begin(X: ChunkedRows, sample: Samples, rate: float, d: int, noise: Any, sett
     W, n_known = fit.components, settings.known.shape[1]
     share = np.sum(fit.mixing**2, axis=0) * np.einsum("ij,jk,ik->i", W, total.weighted.covariance, W)
     share[:n_known] = np.inf
-    fit = _ordered(fit, np.argsort(-share, kind="stable"))
+    if settings.given is None:  # otherwise in the order of the known amounts
+        fit = _ordered(fit, np.argsort(-share, kind="stable"))
     weighted, raw = (m._replace(n=float(m.n)) for m in (total.weighted, total.raw))  # they may decay
     state = State(n, channels, raw, weighted, fit, gate.distance, samples.take(slice(0)), rate, n, seed, 0, n)
     return _stored(state, samples, settings)
@@ -330,8 +331,10 @@ def _fit(
     if nonnegative is None and total is not None:
         noise, negative = channels.scale * at.channel_noise, total.negative / total.weighted.n
         nonnegative = channels.counts or noise_explains(total.least, total.largest, negative, noise)
-    data = data_of(z, weights, at, channels, known, bool(nonnegative))._replace(mean=at.matrix @ averages.mean)
-    curve = bool(nonnegative) and follows_curve(z, d)  # samples are stored in their order
+    data = data_of(z, weights, at, channels, known, bool(nonnegative), settings)
+    data = data._replace(mean=at.matrix @ averages.mean)
+    told = settings.given is not None and (settings.given[1] > 0).any(axis=0).all()
+    curve = bool(nonnegative) and not told and follows_curve(z, d)  # samples are stored in their order
     return fit_data(data, at, channels, np.random.RandomState(seed), curve=curve), data, curve
 
 
