@@ -3,8 +3,8 @@ A local network, and its rates
 ==============================
 
 Algorithm 2 of the paper, in which each synapse learns from its two neurons, on a mixing matrix that the paper does not have. With
-the paper's rates it fails; with the untuned settings, which have a guard that sums over the inputs of a neuron, it separates (error below
-0.05). `StreamingNICA`, whose rule is not local, has less than a hundredth of that error.
+the paper's rates it fails; with the untuned settings, which have a guard that sums over the inputs of a neuron, it separates
+(error below 0.05). `StreamingNICA`, whose rule is not local, has less than a hundredth of that error.
 """
 
 import numpy as np
