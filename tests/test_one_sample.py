@@ -9,10 +9,8 @@ import pytest
 
 import bionica
 from bionica.model_file import contents
-from conftest import NETWORKS, PUBLIC, mixtures
+from conftest import ESTIMATORS, ONLINE, mixtures
 
-ESTIMATORS = [cls for cls in PUBLIC if isinstance(cls, type) and hasattr(cls, "fit")]
-ONLINE = [*NETWORKS, bionica.MinimumVolumeCone]
 NAMES = ["a", "b", "c"]
 
 online = pytest.mark.parametrize("Online", ONLINE, ids=lambda cls: cls.__name__)

@@ -206,15 +206,15 @@ def test_a_data_frame_and_a_dask_array_do_not_go_together():
         model.transform(da.from_array(X, chunks=100))
 
 
-if __name__ == "__main__":
-    for method, name, found in table():
-        sys.stdout.write(f"{name}.{method}\n")
-        for kind, said in found.items():
-            sys.stdout.write(f"    {kind:16} {said.splitlines()[0][:100]}\n")
-
-
 def test_one_sample_has_the_precision_that_is_asked_for():
     owner = samples.stand_in("model")
     assert samples.one(owner, np.ones(3), reset=True, dtype=np.float32).dtype == np.float32
     assert samples.one(owner, np.ones(3, np.float32), dtype=np.float32).dtype == np.float32
     assert samples.one(owner, np.ones(3, np.float32)).dtype == np.float32
+
+
+if __name__ == "__main__":
+    for method, name, found in table():
+        sys.stdout.write(f"{name}.{method}\n")
+        for kind, said in found.items():
+            sys.stdout.write(f"    {kind:16} {said.splitlines()[0][:100]}\n")

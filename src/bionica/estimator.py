@@ -81,7 +81,7 @@ UNTUNED: dict[str, Any] = {"eta0": [POSITIVE, FUNCTION, None], "decay": [NONNEGA
 #: The number of sources of each of the paper's problems.
 SOURCES = {"d3": 3, "d10": 10, "images": 3}
 _REFIT_ROWS, _REFIT_NUMBERS = 100_000, 1 << 23  # most samples and numbers of X that halves are drawn from
-_CHECKED = 1000  # samples on which a fit is checked: at most a tenth of its time
+_CHECK_ROWS = 1000  # samples on which a fit is checked: at most a tenth of its time
 
 
 @contextmanager
@@ -195,8 +195,7 @@ class Estimator(
         ndarray of shape (n_samples, n_components), or Dask array if X is one
             NaN in rows with fewer numbers than outputs. For a cube (y, x, band): maps, (y, x, n_components), of xarray if X is.
         """
-        self._check_is_fitted()
-        rows, d = samples.rows(self, X, missing=self._takes_missing), self._n_features_out
+        d, rows = self._n_features_out, samples.rows(self, X, missing=self._takes_missing)
         if not isinstance(rows, DaskRows):
             return samples.like(X, self._transformed(rows), "source", self.get_feature_names_out)
         if not isinstance(wrap_output(np.zeros((1, d)), None, self), np.ndarray):
@@ -237,7 +236,6 @@ class Estimator(
         -------
         ndarray of shape (n_samples, n_features), or Dask array if Y is one
         """
-        self._check_is_fitted()
         data = samples.outputs(self, Y, self.mixing_.shape[1])
         if isinstance(data, DaskRows):
             return data.mapped(copy(self)._mixtures, self.n_features_in_).array
@@ -307,7 +305,7 @@ class Estimator(
             raise NotFittedError(f"This {type(self).__name__} has seen no sample: call fit first")
 
     def __getattr__(self, name: str) -> Any:
-        # Called for a missing attribute, or if a property raised AttributeError.
+        # Called for a missing attribute, or if a property raised AttributeError: before a fit that is NotFittedError.
         if name.endswith("_") and not name.startswith("_"):
             self._check_is_fitted()
         return self.__getattribute__(name)
@@ -358,7 +356,6 @@ class Separator:
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Return the names of the outputs: `source_names_` of a model, or source_1, source_2, ...; `input_features` is ignored."""
-        self._check_is_fitted()
         names = [f"source_{i + 1}" for i in range(self._n_features_out)]  # type: ignore[attr-defined]
         given = getattr(self, "source_names_", names)
         return np.array(given if len(given) == len(names) else names, dtype=object)
@@ -402,7 +399,6 @@ class Separator:
         >>> nica.score(X[1000:]) > 0.99
         True
         """
-        self._check_is_fitted()
         A = np.asarray(self.mixing_, np.float64)
         missed, total = fold(samples.rows(self, X), _cross_validated, operator.add, A)
         return float(1 - missed / total if total else missed == 0)
@@ -457,16 +453,16 @@ class Separator:
         tried["known"] = self._config.get("known_mixing") is not None
         return {key for key, holds in tried.items() if holds}
 
-    def _warn_about_fit(self, rows: Array, n: int, *more: Finding) -> None:
-        """Warn once of the evidence against a fit to n samples, of which `rows` are some; the method itself knows of `more`."""
-        rows = rows[row_sample(*rows.shape, most=_CHECKED)]
-        found = evidence(rows, self.components_, self.mixing_, n, **self._facts())
-        self._warn((*more, *ranked_findings(found, self._tried())))
+    def _warn_about_fit(self, rows: Array, n: int, *problems: Finding) -> None:
+        """Warn once of the evidence against a fit to n samples, of which `rows` are some, after the `problems` that it had."""
+        rows = rows[row_sample(*rows.shape, most=_CHECK_ROWS)]
+        findings = evidence(rows, self.components_, self.mixing_, n, **self._facts())
+        self._warn((*problems, *ranked_findings(findings, self._tried())))
 
-    def _warn(self, found: Sequence[Finding]) -> None:
+    def _warn(self, findings: Sequence[Finding]) -> None:
         """Warn of findings, the gravest first."""
-        if found:
-            warn(f"{type(self).__name__}: {' '.join(one.text(**self._names) for one in found[:TOLD])}")
+        if findings:
+            warn(f"{type(self).__name__}: {' '.join(one.text(**self._names) for one in findings[:TOLD])}")
 
 
 def _cross_validated(X: Array, A: Array) -> Array:
@@ -735,13 +731,11 @@ class OnlineEstimator(Separator, Estimator):
     @property
     def n_samples_seen_(self) -> int:
         """Samples seen, including those that wait for the start."""
-        self._check_is_fitted()
         return int(self._learner.n_samples_seen)
 
     @property
     def n_samples_until_start_(self) -> int:
         """Samples that are missing until the model starts; outputs are zero before."""
-        self._check_is_fitted()
         return 0 if self._learner.state is not None else self._learner.block - len(self._learner.waiting)
 
     @property

@@ -37,7 +37,7 @@ Sample = ArrayLike | Mapping[str, float]
 T = TypeVar("T")
 
 FLOATS = [np.float64, np.float32]
-_CHANGED = 1e-9  # of the sum of squares of X: rounding changes it less, other samples change it more
+_ENERGY_TOLERANCE = 1e-9  # of the sum of squares of X: rounding changes it less, other samples change it more
 _DATES = (np.datetime64, np.timedelta64, date, timedelta)
 
 
@@ -106,14 +106,12 @@ def check_finite(block: Array, first: int, owner: Any, argument: str = "X", miss
 
     `owner` is the estimator, or its name.
     """
-    finite = np.isfinite(block)
-    if finite.all():
+    sound = np.isfinite(block)
+    if missing and not sound.all():
+        sound |= np.isnan(block)
+    if sound.all():
         return
-    if missing:
-        finite |= np.isnan(block)
-        if finite.all():
-            return
-    row, column = map(int, np.argwhere(~finite)[0])
+    row, column = map(int, np.argwhere(~sound)[0])
     value = "NaN" if np.isnan(block[row, column]) else "infinity"
     name, model = (owner, "") if isinstance(owner, str) else (type(owner).__name__, " The model is unchanged.")
     fits = (
@@ -393,7 +391,7 @@ class DaskRows(ChunkedRows):
         total: T
         total, energy = self._computed(parts[0])
         before = self._energy.setdefault("all", energy)
-        if not np.isclose(energy, before, rtol=_CHANGED, atol=0):
+        if not np.isclose(energy, before, rtol=_ENERGY_TOLERANCE, atol=0):
             raise ValueError(
                 f"The blocks of the Dask array X have changed between two passes: the sum of their squares was {before:.9g} and is "
                 f"{energy:.9g}. Call X = X.persist() first, or make them so that they are the same each time (seeds, files that "
