@@ -14,7 +14,7 @@ from bionica import reference
 from bionica.datasets import mix, paper_mixing, sparse_uniform
 from bionica.metrics import permutation_error
 from bionica.offline import OfflineNICA, objectives
-from bionica.offline.descent_ascent import offline_interneuron, offline_two_compartment
+from bionica.offline.offline_nica import offline_interneuron, offline_two_compartment
 from test_objectives import gradients
 
 NETWORKS = ["interneuron", "two_compartment"]

@@ -7,7 +7,6 @@ from bionica.datasets import random_sources
 from bionica.metrics import permutation_error
 from bionica.offline.batch_nica import BatchNICA
 from bionica.offline.noncentered_whitener import NoncenteredWhitener
-from bionica.offline.offline_nica import OfflineNICA
 from bionica.offline.whitening import moments, whitening
 from bionica.trust.outliers import Inliers, are_inliers, is_inlier, without_outliers
 
@@ -113,15 +112,6 @@ def test_the_fit_is_that_of_the_other_rows():
     np.testing.assert_allclose(found.mean_, best.mean_, rtol=1e-10)
     assert found.negativity_ == pytest.approx(best.negativity_, rel=1e-3)
     np.testing.assert_array_equal(found.fit_transform(X), found.transform(X))
-
-
-@pytest.mark.parametrize("network", ["interneuron", "two_compartment"])
-@pytest.mark.filterwarnings("ignore:OfflineNICA did not converge:sklearn.exceptions.ConvergenceWarning")
-def test_offline_networks_leave_outliers_out(network):
-    X, is_outlier = spoiled(mixed("sparse_uniform", 5000, 3)[1], "gaussian", 1e6)
-    found, best = (OfflineNICA(3, network=network, max_iter=20, random_state=0).fit(x) for x in (X, X[~is_outlier]))
-    assert found.n_outliers_ == is_outlier.sum()
-    np.testing.assert_allclose(found.components_, best.components_, rtol=1e-6, atol=1e-8)
 
 
 def test_the_whitener_is_robust_if_asked():
