@@ -242,32 +242,21 @@ def arrays(rng):
     return X, {f"other{i}": others[rng.integers(len(others))] for i in range(n)}
 
 
-def several_mat(rng, folder):
+def several_arrays(rng, folder):
     X, others = arrays(rng)
-    scipy.io.savemat(folder / "x.mat", others | {"X": X, "who": "me"})
-    return [folder / "x.mat"], X, {}
-
-
-def several_hdf5(rng, folder):
-    X, others = arrays(rng)
-    with h5py.File(folder / "x.h5", "w") as file:
-        for name, other in (others | {"g/X": X}).items():
-            file[name] = other
-    return [folder / "x.h5"], X, {}
-
-
-def several_npz(rng, folder):
-    X, others = arrays(rng)
-    np.savez(folder / "x.npz", **others, X=X)
-    return [folder / "x.npz"], X, {}
-
-
-def several_zarr(rng, folder):
-    X, others = arrays(rng)
-    group = zarr.open_group(str(folder / "x.zarr"), mode="w")
-    for name, other in (others | {"X": X}).items():
-        group.create_array(name, data=other)
-    return [folder / "x.zarr"], X, {}
+    path, both = folder / f"x{rng.choice(['.mat', '.h5', '.npz', '.zarr'])}", others | {"X": X}
+    if path.suffix == ".mat":
+        scipy.io.savemat(path, both | {"who": "me"})
+    elif path.suffix == ".npz":
+        np.savez(path, **both)
+    elif path.suffix == ".h5":
+        with h5py.File(path, "w") as file:
+            file.update(both)
+    else:
+        group = zarr.open_group(str(path), mode="w")
+        for name, array in both.items():
+            group.create_array(name, data=array)
+    return [path], X, {}
 
 
 def pandas_store(rng, folder):
@@ -318,7 +307,7 @@ def colours(rng, folder):
     return [folder / f"x{suffix}"], shown.reshape(-1, shown.shape[-1]), {}
 
 
-SEVERAL = [several_mat, several_hdf5, several_npz, several_zarr, pandas_store, sheets, colours, colours]
+SEVERAL = [*[several_arrays] * 4, pandas_store, sheets, colours, colours]
 KINDS = {
     "several": SEVERAL,
     "formats": FORMATS,
