@@ -10,8 +10,8 @@ The first lines (20 of a file; 7 of a pipe, or 1 with header=False) show separat
   line has unequal steps and only one or two lines below it, if 3 or more numbers have equal steps where no other line has, and if
   different numbers are all 10 times larger or smaller than those below, or are integers above decimals. Otherwise it is a sample,
   and a note says so if it may be names (nonnegative, integers or of at most 5 digits) and is unlike the other lines: its columns
-  do not continue in it (its second difference is 1.5 times the largest of the others, or it is 10 times smaller than each), less
-  than a tenth rise, fall or have equal steps as it does, it has other decimals, or different integers above integers.
+  do not continue in it (its second difference is 1.5 times the largest of the others, or it is 10 times smaller than each), it
+  has other decimals, or it has different integers above integers.
 - The first column of a table without names is compared with the other columns in the same way, and gets a note.
 - A column is not a mixture if it holds text (`<0.1` and `$10` are damaged numbers, and an error), or by `label_columns`, which also
   looks at the values: those of the first MiB of a file, and of the first 6 samples of a pipe.
@@ -47,7 +47,7 @@ _FIRST = 6  # samples of a pipe that show whether a column turns back: six rando
 _SEPARATORS = ("\t", ";", ",", "|", None)  # None: spaces
 _PREAMBLE = 100  # lines of a file in which a table begins
 _AXIS = 6  # numbers at least of an axis that is not asked for
-_APART, _DIGITS, _BEND, _ALIKE, _EVEN = 10.0, 5, 1.5, 0.1, 0.01  # of `judge_first_line`
+_APART, _DIGITS, _BEND, _EVEN = 10.0, 5, 1.5, 0.01  # of `judge_first_line`
 _MISSING = ("", "na", "n/a", "#n/a", "nan", "null", "none", "-", "?")
 _THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(,\d{3})+")
 _COMMENT = re.compile(r'#|"?sep=', re.IGNORECASE)  # the latter is what Excel writes
@@ -85,12 +85,12 @@ def judge_first_line(lines: Sequence[Sequence[float]], precision: Sequence[Seque
     """
     table, (needed, digits, written) = np.array(lines, float), np.array(precision).T
     first, others, k, n = table[0], table[1:], table.shape[1], len(table) - 1
-    order = np.array([_order(row) for row in table])
+    order = [_order(row) for row in table]
     size, distinct, integers = np.abs(table), len({*first}) == k, not written[0]
     numbered = integers and (first == np.arange(k)).all()
-    axis = k >= _AXIS and order[0] and not order[1:].any()
-    even = n > 1 and abs(order[0]) == 2 and not (np.abs(order[1:]) == 2).any()
-    if (numbered and k > 2) or (axis and (n > 2 or abs(order[0]) == 2)):
+    axis = k >= _AXIS and order[0] and not any(order[1:])
+    even = n > 1 and order[0] == 2 > max(order[1:])
+    if (numbered and k > 2) or (axis and (n > 2 or order[0] == 2)):
         return "names"
     apart = n > 1 and (size[0].min() > _APART * size[1:].max() or _APART * size[0].max() < size[1:].min())
     if numbered or axis or even or (distinct and (apart or (integers and written[1:].all()))):
@@ -102,7 +102,6 @@ def judge_first_line(lines: Sequence[Sequence[float]], precision: Sequence[Seque
     unlike = [
         _APART * size[0].sum() < size[1:].sum(axis=1).min(),
         n > 2 and bends[0] > _BEND * bends[1:].max() + 1e-9 * size.max(),
-        k > 2 and np.mean(order[1:] == order[0]) < _ALIKE,
         written[0] not in written[1:],
         np.ptp(first) > 0 and not decimals.min() <= needed[0] <= decimals.max(),
         distinct and not needed.any(),
@@ -111,10 +110,10 @@ def judge_first_line(lines: Sequence[Sequence[float]], precision: Sequence[Seque
 
 
 def _order(line: Array) -> int:
-    """Return 1 for numbers that rise strictly, -1 if they fall, twice that if they are 3 or more in equal steps, else 0."""
+    """Return 2 for numbers that rise or fall in two or more equal steps, 1 if they do in others, else 0."""
     steps = np.diff(line)
     even = len(steps) > 1 and np.ptp(steps) <= _EVEN * abs(steps.mean())
-    return int(np.sign(line[-1] - line[0])) * is_monotonic(line) * (1 + even)
+    return int(is_monotonic(line) * (1 + even))
 
 
 def read_lines(
