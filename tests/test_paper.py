@@ -10,7 +10,7 @@ from scipy.optimize import nnls
 
 import bionica
 from bionica import datasets, metrics, reference
-from bionica.paper import Reproduction, claims_of, plans_of, results
+from bionica.paper import Reproduction, authors, claims_of, plans_of, results
 from bionica.paper.authors import AuthorsRun
 from bionica.paper.plans import NETWORKS, CorrelationFloor
 from bionica.sweep.table import Table
@@ -38,7 +38,7 @@ def test_figure_4_is_ten_runs_of_the_four_networks_on_the_printed_matrices(exper
     S, X = runs[0].data.load(7, "float64")[:2]
     np.testing.assert_array_equal(S, datasets.sparse_uniform(100_000, d, rng=7))
     np.testing.assert_allclose(X, S @ datasets.paper_mixing(setting).T, atol=1e-12)
-    assert len(runs[0].times) > 50
+    assert 150 < len(runs[0].times) <= 200
     assert runs[0].times[-1] == 100_000
 
 
@@ -206,6 +206,26 @@ def test_a_silent_neuron_is_flipped_once_after_mixture_101():
     np.testing.assert_array_equal(flipped[:101], asleep[:101])
     assert flipped[101:110, 1].any()
     np.testing.assert_array_equal(flipped, given)
+
+
+def test_the_repairs_of_the_authors_code():
+    """Rows below 0.1 and singular values below 0.01 or above 100, eigenvalues and a determinant below 1e-4; after mixture 1."""
+    rng, x = np.random.default_rng(0), np.ones(3)
+    state = reference.interneuron(3, 3, rng) | {"W_xy": np.diag([0.099, 0.101, 1.0])}
+    state |= {name: np.diag([0.0099, 0.0101, 101.0]) for name in ("W_yn", "W_ny")}
+    for _ in range(2):
+        authors.interneuron_step(state, x, 0.0)
+        assert np.linalg.norm(state["W_xy"][0]) > 0.1
+        np.testing.assert_array_equal(state["W_xy"][1:], np.diag([0, 0.101, 1.0])[1:])
+        for name in ("W_yn", "W_ny"):
+            np.testing.assert_allclose(state[name], np.diag([1, 0.0101, 1]), atol=1e-12)
+    state = reference.two_compartment(3, 3, rng, tau=0.8) | {"W_zz": np.diag([0.99e-4, 1.01e-4, 2.0])}
+    authors.two_compartment_step(state, x, 0.0)
+    np.testing.assert_allclose(state["W_zz"], np.diag([1, 1.01e-4, 2]), atol=1e-12)
+    for determinant, added in ((0.99e-4, 0.1), (1.01e-4, 0)):
+        state = reference.two_layer_nsm(3, 3, rng) | {"W_yy": np.diag([determinant, 1, 1])}
+        authors.two_layer_nsm_step(state, x, 0.0)
+        np.testing.assert_allclose(state["W_yy"], np.diag([determinant, 1, 1]) + added * np.eye(3), atol=1e-12)
 
 
 def test_the_other_two_are_the_reference():

@@ -11,8 +11,9 @@ from typer.testing import CliRunner
 
 from bionica import InterneuronNICA, StreamingNICA, datasets, metrics
 from bionica.cli import app
-from bionica.paper import MAPS, Reproduction, claims_of, final_rows, plans_of
-from bionica.paper.convergence import cells_of, name_of
+from bionica.paper import MAPS, MATRICES, Reproduction, claims_of, final_rows, plans_of
+from bionica.paper.convergence import cells_of
+from bionica.paper.figures import name_of
 from bionica.paper.plans import NETWORKS, MapRow
 from bionica.sweep import Table
 from browser import check_page
@@ -191,14 +192,19 @@ def test_a_map_of_convergence_has_files_and_a_table_of_its_cells(tmp_path, monke
     assert all(float(c["low"]) <= float(c["percent"]) <= float(c["high"]) for c in cells)
 
 
-def test_matrices_of_the_map_have_the_variance_of_the_papers_mixtures():
-    for d, setting in ((2, "d3"), (3, "d3"), (5, "d3"), (10, "d10"), (20, "d10")):
-        plan = plans_of(Reproduction(("convergence",), runs=2))["convergence", f"d{d}"]
-        A = plan.data[3].load(7, "float64").A
-        assert np.linalg.cond(A) == pytest.approx(30)
-        expected = np.mean(np.sum(datasets.paper_mixing(setting) ** 2, axis=1))
-        assert np.mean(np.sum(A**2, axis=1)) == pytest.approx(expected)
-        assert {case.estimator().n_components for case in plan.cases()} == {d}
+def test_the_maps_are_those_that_the_page_describes():
+    plans = plans_of(Reproduction(tuple(MAPS), MATRICES))
+    for (name, setting), plan in plans.items():
+        conditions = ["30", "100"] if name == "convergence-samples" else ["1", "3", "10", "30", "100"]
+        assert [entry.name for entry in plan.data] == conditions
+        assert {len(plan.seeds), *(entry.held_out for entry in plan.data)} == {30, 5000}
+        assert {entry.n_samples for entry in plan.data} == {1_000_000 if name == "convergence-samples" else 100_000}
+        size = {"0": 1 / 3, "1": 3}[setting[-1]] if name == "convergence-scale" else 1
+        paper = np.linalg.norm(datasets.paper_mixing("d10" if plan.data[0].d > 6 else "d3"), axis=1)
+        A = plan.data[0].load(0, "float64").A
+        assert np.mean(np.sum(A**2, axis=1)) == pytest.approx(size**2 * np.mean(paper**2))
+        assert np.linalg.cond(A) == pytest.approx(float(conditions[0]))
+        assert [case.estimator().n_components for case in plan.cases()[:8]] == [len(A)] * 8
 
 
 def test_cells_of_a_map_count_runs_above_15_db_and_diverged_ones_as_not_separated():

@@ -1,4 +1,4 @@
-"""The paper's figures: point clouds (1), circuits (2, 3), error curves (4), images (5), and the grid of appendix C."""
+"""Figures: point clouds (1), circuits (2, 3), error curves (4), images (5), the grid of appendix C, maps of convergence."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -15,7 +15,7 @@ from .. import NoncenteredWhitener, datasets, metrics, plot
 from ..errors import DivergenceError
 from ..sweep.run import learn
 from ..sweep.table import Row
-from .plans import SETTINGS, Reproduction, plans_of
+from .plans import MAPS, SETTINGS, TUNED, Reproduction, plans_of
 
 Array = NDArray[Any]
 
@@ -43,6 +43,11 @@ LOOKS = {
 def label_of(network: str) -> str:
     """Return the name of a method in figures and tables."""
     return LOOKS[network][0]
+
+
+def name_of(network: str) -> str:
+    """Return the name of a network in a map, and which settings it has."""
+    return label_of(network).split(" (")[0] + (", table 1" if network in TUNED else "")
 
 
 def new_figure(width: float, height: float) -> Any:
@@ -204,3 +209,28 @@ def _draw_grid(axis: Any, rows: Sequence[Row], limits: dict[str, float]) -> Any:
     axis.set_yticks(range(len(etas)), [f"{value:g}" for value in etas])
     axis.set(xlabel=r"$\gamma$", ylabel=r"$\eta_0$")
     return image
+
+
+def map_figure(experiment: str, cells: Sequence[Row]) -> Any:
+    """Draw a map: a panel for each network, a column for each condition number, the percentage in each cell."""
+    networks = list(dict.fromkeys(cell["network"] for cell in cells))
+    conditions = list(dict.fromkeys(cell["condition"] for cell in cells))
+    settings = list(MAPS[experiment])
+    n_rows = -(-len(networks) // 4)
+    figure = new_figure(12.5, n_rows * (0.5 + 0.36 * len(settings)) + 0.5)
+    axes = figure.subplots(n_rows, 4, squeeze=False, sharex=True, sharey=True)
+    for axis, network in zip(axes.flat, networks, strict=False):
+        share = np.full((len(settings), len(conditions)), np.nan)
+        for cell in (cell for cell in cells if cell["network"] == network):
+            place = settings.index(cell["setting"]), conditions.index(cell["condition"])
+            share[place] = cell["percent"]
+            color = "black" if cell["percent"] > 50 else "white"
+            axis.text(*place[::-1], f"{cell['percent']:.0f}", ha="center", va="center", fontsize=9, color=color)
+        image = axis.imshow(share, cmap="cividis", vmin=0, vmax=100, aspect="auto")
+        axis.set_title(name_of(network), fontsize=10)
+        axis.set_xticks(range(len(conditions)), [f"{condition:g}" for condition in conditions])
+        axis.set_yticks(range(len(settings)), [MAPS[experiment][setting].label for setting in settings], fontsize=9)
+        axis.tick_params(length=0)
+    figure.colorbar(image, ax=axes, shrink=0.7, pad=0.01, label="% of matrices separated")
+    figure.supxlabel("condition number of the mixing matrix", fontsize=10)
+    return figure

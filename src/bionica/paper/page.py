@@ -97,7 +97,7 @@ def write_reproduction(config: Reproduction, tables: Tables, folder: Path, targe
     for name, mine in maps.items():
         write(f"{name}.md", convergence.markdown(name, mine).encode())
         numbers = table(*convergence.text_of(name, mine))
-        section(name, *convergence.SECTIONS[name], convergence.map_figure(name, mine), numbers)
+        section(name, *convergence.SECTIONS[name], figures.map_figure(name, mine), numbers)
     cases = list({row["case"]: row for rows in tables.values() for row in rows}.values())
     provenance = [
         ("runs, first seed", f"{config.runs}, {config.seed}"),
