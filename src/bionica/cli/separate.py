@@ -189,7 +189,7 @@ class Separation:
     n_sources: int | None
     method: str
     signed_mixing: bool
-    noise: str | float | None
+    noise: Any
     normalize: str
     seed: int
     horizon: int | None
