@@ -1,5 +1,6 @@
 """Files that somebody else made: they run no code, name no other files, and take no more memory than they have bytes for."""
 
+import importlib
 import json
 import os
 import pickle
@@ -10,12 +11,14 @@ import sys
 import warnings
 import zipfile
 import zlib
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
 import scipy.io
 
 from conftest import read
+from test_instruments import jcamp_text
 from test_io import changed, refused, workbook
 
 h5py = pytest.importorskip("h5py")
@@ -156,7 +159,8 @@ def test_opening_a_file_opens_this_file_only(tmp_path, rng):
         ["csv", "xlsx", "npy", "npz", "mat", "h5", "zarr", "parquet", "png"],
         ["link", "virtual", "external", "ome", "pipe"],
     )
-    folders = {name: tmp_path / name for name in (*plain, *linked)}
+    instruments = [name for name, package in {"jdx": "jcamp", "fcs": "flowio"}.items() if find_spec(package)]
+    folders = {name: tmp_path / name for name in (*plain, *linked, *instruments)}
     for folder in folders.values():
         folder.mkdir()
         (folder / "secret").write_bytes(bytes(range(192)))
@@ -192,6 +196,13 @@ def test_opening_a_file_opens_this_file_only(tmp_path, rng):
             )
             text = re.sub("<TiffData.*</TiffData>|<TiffData[^>]*/>", planes, text, flags=re.DOTALL)
             file.pages[0].tags["ImageDescription"].overwrite(text.encode())
+    if "jdx" in folders:
+        (folders["jdx"] / "x.jdx").write_text(
+            jcamp_text(rng.random(6)).replace("##YUNITS", "##SOURCE REFERENCE=secret\n##YUNITS")
+        )
+    if "fcs" in folders:
+        with (folders["fcs"] / "x.fcs").open("wb") as file:
+            importlib.import_module("flowio").create_fcs(file, X.ravel().tolist(), [*"abcd"])
     tifffile.imwrite(folders["ome"] / "secret.ome.tif", image.transpose(2, 0, 1), photometric="minisblack")
     os.mkfifo(folders["pipe"] / "secret.ome.tif")
     run = [sys.executable, "-c", OPENED, str(tmp_path)]
