@@ -124,6 +124,8 @@ def test_lines_before_the_table(read, refused):
         assert data.tolist() == [[2, 3], [3, 4], [4, 5]]
         assert any("are not lines of the table" in note for note in reader.notes)
         assert read(before + table, skip_lines=before.count("\n"))[0].tolist() == data.tolist()
+    data, reader = read("a,b\n\n1,2\n2,4\n\n7,3\n3,9\n\n")
+    assert (len(data), reader.notes) == (4, ["it has empty lines between samples: its parts were read as one table"])
     assert "skip_lines=1" in refused("1;2\n1;2;3\n2;3;4\n")  # a damaged sample is not left out
 
 

@@ -50,6 +50,7 @@ _AXIS = 6  # numbers at least of an axis that is not asked for
 _APART, _DIGITS, _BEND, _EVEN = 10.0, 5, 1.5, 0.01  # of `judge_first_line`
 _MISSING = ("", "na", "n/a", "#n/a", "nan", "null", "none", "-", "?")
 _THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(,\d{3})+")
+_GAP = "it has empty lines between samples: its parts were read as one table"
 _COMMENT = re.compile(r'#|"?sep=', re.IGNORECASE)  # the latter is what Excel writes
 #: A letter, a clock time or a date. The e of a number has digits before and behind it.
 _WORD = re.compile(r"[^\W\deE]|:|\d[-/]\d|(?<![\d.])[eE]|[eE](?![-+\d])")
@@ -193,15 +194,18 @@ class TextReader(Reader):
     def _chunks(self) -> Iterator[list[tuple[int, str]]]:
         """Yield the lines of samples, with their numbers, as they arrive."""
         pending: list[str] = []
-        n = 0  # lines before those that wait
+        n = last = 0  # lines before those that wait, and the number of the last sample
         for lines in chain(self._open_lines(), [None]):
             pending += lines or []
             if not self._width:
                 self._find_layout(pending, last=lines is None)
             if self._width:
                 numbered = enumerate(pending, n + 1)
-                yield [(i, line) for i, line in numbered if i >= self._first_line and line and not line.isspace()]
-                n, pending = n + len(pending), []
+                rows = [(i, line) for i, line in numbered if i >= self._first_line and line and not line.isspace()]
+                if rows and rows[-1][0] - (last or rows[0][0] - 1) > len(rows) and _GAP not in self.notes:
+                    self.notes.append(_GAP)
+                yield rows
+                n, pending, last = n + len(pending), [], rows[-1][0] if rows else last
 
     def parts(self) -> Iterator[tuple[Array, Labels]]:
         """Yield the samples as they arrive; a cell that is not a number is NaN."""
