@@ -17,6 +17,7 @@ floor and sometimes a drift, titrations.
 """
 
 import argparse
+import logging
 import os
 import pickle
 import subprocess
@@ -77,6 +78,7 @@ def mcr(X, d, seed):
     from pymcr.mcr import McrAR
     from pymcr.regressors import NNLS
 
+    logging.getLogger("pymcr").setLevel(logging.CRITICAL)  # it prints
     X = np.maximum(X, 0)
     model = McrAR(
         c_regr=NNLS(),
