@@ -83,6 +83,7 @@ def test_figure_1_mixes_the_sources_out_of_the_orthant():
     assert S.shape == (20_000, 2)
     assert S.min() == 0
     assert np.mean(X.min(axis=1) < 0) > 0.2
+    np.testing.assert_allclose(X, S @ [[1, -0.45], [0.55, 0.8]])
 
 
 @pytest.mark.parametrize(("figure", "name"), [("figure2", "InterneuronNICA"), ("figure3", "TwoCompartmentNICA")])

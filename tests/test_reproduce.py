@@ -194,6 +194,8 @@ def test_a_map_of_convergence_has_files_and_a_table_of_its_cells(tmp_path, monke
 
 def test_the_maps_are_those_that_the_page_describes():
     plans = plans_of(Reproduction(tuple(MAPS), MATRICES))
+    sizes = {name: [plan.data[0].d for (of, _), plan in plans.items() if of == name] for name in MAPS}
+    assert [*sizes.values()] == [[2, 3, 5, 10, 20], [3, 3, 10, 10], 2 * [2, 3, 5, 10], [3]]
     for (name, setting), plan in plans.items():
         conditions = ["30", "100"] if name == "convergence-samples" else ["1", "3", "10", "30", "100"]
         assert [entry.name for entry in plan.data] == conditions
@@ -208,13 +210,15 @@ def test_the_maps_are_those_that_the_page_describes():
 
 
 def test_cells_of_a_map_count_runs_above_15_db_and_diverged_ones_as_not_separated():
-    scores = {20.0: "ok", 14.9: "ok", 15.1: "ok", None: "diverged"}
-    head = {"network": "InterneuronNICA", "setting": "d3", "data": "30"}
-    (cell,) = cells_of([{**head, "status": status, "sinr": score} for score, status in scores.items()])
-    assert (cell["runs"], cell["separated"], cell["percent"], cell["median_sinr"]) == (4, 2, 50, 15.0)
-    z2 = 1.959964**2  # Wilson's interval solves |p - 1/2| = z sqrt(p (1 - p) / n)
+    head = {"network": "InterneuronNICA", "setting": "d3", "status": "ok"}
+    rows = [{**head, "data": "30", "sinr": sinr} for sinr in (20.0, 14.9, 15.0, 15.1)]
+    rows += [{**head, "data": data, "sinr": None, "status": "diverged"} for data in ("30", "100")]
+    cell, other = cells_of(rows)
+    assert (cell["runs"], cell["separated"], cell["percent"], cell["median_sinr"]) == (5, 2, 40, 15.0)
+    assert (other["condition"], other["runs"], other["separated"], other["median_sinr"]) == (100, 1, 0, 0)
+    z2 = 1.959964**2  # Wilson's interval solves |p - 2/5| = z sqrt(p (1 - p) / n)
     for share in (cell["low"] / 100, cell["high"] / 100):
-        assert (share - 0.5) ** 2 == pytest.approx(z2 * share * (1 - share) / 4, rel=1e-6)
+        assert (share - 0.4) ** 2 == pytest.approx(z2 * share * (1 - share) / 5, rel=1e-6)
 
 
 @pytest.mark.parametrize(
