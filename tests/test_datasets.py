@@ -8,7 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from bionica.datasets import copula_uniform, mix, natural_images, odors, paper_mixing, random_sources, sparse_uniform
+from bionica.datasets import (
+    copula_uniform,
+    mix,
+    natural_images,
+    odors,
+    paper_mixing,
+    random_mixing,
+    random_sources,
+    sparse_uniform,
+)
 
 unhurried = settings(deadline=None, max_examples=30)
 seeds = st.integers(0, 2**32 - 1)
@@ -54,6 +63,7 @@ def test_odors_are_mixed_by_log_normal_affinities():
     S, A = odors(4000, 3, 8, rng=2)
     assert np.mean(S == 0) == pytest.approx(0.9, abs=0.02)
     assert A.shape == (8, 3)
+    assert [len(a.T) for a in odors(10)] == [5, 5] and len(odors(10)[1]) == 21
     np.testing.assert_array_equal(odors(10, 3, 8, rng=2)[1], A)
     logs = np.log(odors(1, 200, 200, rng=0)[1])
     assert stats.kstest(logs.ravel()[:5000], "norm").pvalue > 1e-3
@@ -96,6 +106,8 @@ def test_copula_has_uniform_margins_and_the_rank_correlation_of_its_rho(rho, df)
     assert S.max() <= np.sqrt(12)
     for s in S.T:
         assert stats.kstest(s / np.sqrt(12), "uniform").pvalue > 1e-3
+    if df == 4:
+        np.testing.assert_array_equal(copula_uniform(n, 3, rho, rng=4), S)
     # Kendall's tau of every elliptical copula, whatever its df.
     tau = 2 / np.pi * np.arcsin(rho)
     for i, j in ((0, 1), (0, 2), (1, 2)):
@@ -107,9 +119,10 @@ def test_mixtures_are_s_times_a_transposed():
     X, A = mix(S, rng=1)
     assert A.shape == (3, 3)
     np.testing.assert_allclose(X, [[sum(A[i, j] * s[j] for j in range(3)) for i in range(3)] for s in S], rtol=1e-12)
-    X, A = mix(S, n_mixtures=7, rng=1)
+    X, A = mix(S.astype(np.float32), n_mixtures=7, rng=1)
     assert X.shape == (100, 7)
     assert A.shape == (7, 3)
+    assert X.dtype == A.dtype == np.float32
 
 
 @pytest.mark.parametrize("snr_db", [-10, 0, 30])
@@ -236,6 +249,14 @@ def test_arrays_on_disk_need_no_scikit_image(tmp_path, pictures, monkeypatch):
     assert affine(S, np.column_stack([a.ravel(), b.ravel()]))
     np.testing.assert_array_equal(natural_images(tmp_path / "stack.npy"), S)
     assert natural_images(tmp_path / "stack.npy", size=3).shape == (9, 2)
+    for shape, message in (
+        ((100, 2), "save .n_images, n_pixels."),
+        ((2, 2, 2, 2), "save"),
+        ((2, 9), "image '0' is constant"),
+    ):
+        np.save(tmp_path / "bad.npy", np.ones(shape))
+        with pytest.raises(ValueError, match=message):
+            natural_images(tmp_path / "bad.npy")
 
 
 @pytest.mark.parametrize(
@@ -244,7 +265,14 @@ def test_arrays_on_disk_need_no_scikit_image(tmp_path, pictures, monkeypatch):
         (lambda: sparse_uniform(0, 3), r"n_samples == 0"),
         (lambda: random_sources("laplace", 10, 3), r"kind='laplace' is unknown.*'half_normal'"),
         (lambda: copula_uniform(10, 3, 1.0), r"rho=1.0 .*-0.5 <= rho < 1"),
+        (lambda: copula_uniform(10, 1, -1.01), r"rho=-1.01 .*-1 <= rho < 1"),
+        (lambda: copula_uniform(10, 3, 0.5, df=0), r"df=0 must be positive"),
+        (lambda: mix(np.ones(4)), r"S has shape \(4,\)"),
         (lambda: mix(np.ones((4, 3)), np.ones((3, 4))), r"A has shape \(3, 4\) and S has 3 columns"),
+        (lambda: mix(np.ones((4, 3)), np.ones((3, 3)), n_mixtures=4), r"n_mixtures=4 but A has 3 rows"),
+        (lambda: random_mixing(2, 3, 10), r"n_mixtures=2 is less than n_sources=3"),
+        (lambda: random_mixing(3, 3, 0.99), r"condition=0.99 is not a condition number"),
+        (lambda: random_mixing(3, 3, 10, rms=0), r"rms=0 is not a size of entries"),
         (lambda: mix(np.ones((4, 3)), snr_db=float("nan")), r"snr_db=nan"),
         (lambda: paper_mixing("d4"), r"setting='d4' is unknown: use one of 'd3', 'd10', 'images'"),
         (lambda: natural_images(names=["lena"]), r"names holds 'lena'.*'camera'"),

@@ -183,10 +183,41 @@ def test_the_error_of_abundances():
     expected = np.sqrt(np.mean((S - shares) ** 2))
     np.testing.assert_allclose(metrics.rmse_abundances(S, 5 * Y[:, [1, 2, 0]]), expected)
     assert metrics.rmse_abundances(S[:1], np.zeros((1, 3))) == pytest.approx(np.sqrt(np.mean(S[0] ** 2)))
-    with pytest.raises(ValueError, match=r"S\[\d+\] sums to 2"):
-        metrics.rmse_abundances(2 * S, Y)
-    with pytest.raises(ValueError, match=r"Y\[0, 0\] is -"):
-        metrics.rmse_abundances(S, -Y)
+    metrics.rmse_abundances(1.009 * S, Y)
+    S[7] *= 1.011
+    with pytest.raises(ValueError, match=r"S\[7\] sums to 1.01,"):
+        metrics.rmse_abundances(S, Y)
+    Y[3, 1] = -0.1
+    with pytest.raises(ValueError, match=r"Y\[3, 1\] is -0.1"):
+        metrics.rmse_abundances(rng.dirichlet([1, 1, 1], 50), Y)
+
+
+def test_a_constant_output_is_correlated_with_nothing():
+    S = np.random.default_rng(0).random((100, 2))
+    match = match_sources(S, np.column_stack([S[:, 1], np.full(100, 0.1)]), by="correlation")
+    np.testing.assert_allclose(match.correlation, [0, 1])
+    assert list(match.permutation) == [1, 0]
+
+
+ONES, ZERO = np.ones((5, 3)), np.ones((5, 3)) * [1, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: permutation_error(ONES, ONES.T), "Y has 3 rows and S has 5: rows are samples: transpose it"),
+        (lambda: permutation_error(ONES, ONES[1:]), "Y has 4 rows and S has 5: compare the samples that both hold"),
+        (lambda: permutation_error(1.1e140 * ONES, ONES), r"S holds 1.1e\+140: the network diverged"),
+        (lambda: amari_distance(ONES), r"P has shape \(5, 3\) and must be square"),
+        (lambda: correlation_floor(ONES), r"singular covariance \(5 samples, 3 sources\)"),
+        (lambda: match_sources(ONES, ONES, by="scale"), "by='scale' is unknown"),
+        (lambda: sinr(ZERO, ONES), r"S\[:, 1\] is zero"),
+    ],
+)
+def test_errors_say_what_to_change(call, message):
+    assert permutation_error(0.9e140 * ONES, 0.9e140 * ONES) == 0
+    with pytest.raises(ValueError, match=message):
+        call()
 
 
 def test_metrics_take_what_estimators_take():

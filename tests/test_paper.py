@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.linalg import sqrtm
 from scipy.optimize import nnls
 
 import bionica
@@ -237,6 +238,11 @@ def test_the_other_two_are_the_reference():
     rates = reference.learning_rate(np.arange(60), 0.1, 1e-7)
     np.testing.assert_allclose(Y, reference.run(reference.two_layer_nsm_step, state, X[:60], rates), atol=1e-12)
     assert np.linalg.det(state["W_yy"]) > 1e-4
+    F = np.linalg.inv(sqrtm(np.cov(X.T)))
+    state = reference.nonnegative_pca(3, 3, np.random.default_rng(7), F)
+    Y = AuthorsRun("NonnegativePCA", "d3", flipped=[], random_state=7).partial_fit_transform(X)
+    rates = reference.learning_rate(np.arange(200), 0.01, 1e-5)
+    np.testing.assert_allclose(Y, reference.run(reference.nonnegative_pca_step, state, X, rates), atol=1e-12)
 
 
 # ----------------------------------------------------------------------------------------------------------- the page
