@@ -370,7 +370,12 @@ def between_ends(data: Data, cone: Cone) -> Cone:
     B = data.B @ L
     channels = unweighted(B)._replace(B=data.U @ np.linalg.inv(L).T, known=data.known)
     variance = float(np.median(cone.wall.variance)) / len(data.U)
-    largest = _descend(channels, np.linalg.inv(cone.V @ L).T, variance, () if variance else _WIDTHS)
+    one, V = np.ones(len(L)), np.linalg.inv(cone.V @ L).T
+    wall = Wall(FIRST_C * one, variance * one, (0.0 if variance else _WIDTHS[-1]) * one, _HARD * one)
+    for _ in range(2):  # the width of a wall is measured at the base
+        width = np.sqrt(wall.variance * np.sum(channels.outputs(V)[0] ** 2, axis=1) + wall.e**2)
+        V = minimise_on_all(V, channels, wall, tol=1e-2 * float(width.min()))[0]
+    largest = Cone(V, wall, 0, True)
     small, large = (
         _LEAST_TOUCHED + (side.outputs(end.V)[1] < 2 * end.noise[:, None]).mean(axis=1).min()
         for side, end in ((data, cone), (channels, largest))
