@@ -112,7 +112,7 @@ def plain_references(app, what, name, obj, options, lines):
     """Make text of the labels of scikit-learn's own pages, which inherited docstrings refer to."""
     if getattr(obj, "__module__", "").startswith("sklearn"):
         lines[:] = [re.sub(r":ref:`sphx_glr_[^`]*`", "scikit-learn's gallery", line) for line in lines]
-        lines[:] = [re.sub(r":ref:`([^`<]*?)\s*(?:<[^>]*>)?`", r"\1", line) for line in lines]
+        lines[:] = [re.sub(r":(?:ref|term):`([^`<]*?)\s*(?:<[^>]*>)?`", r"\1", line) for line in lines]
 
 
 def signature_of_init(app, what, name, obj, options, signature, returns):
