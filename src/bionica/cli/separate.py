@@ -110,7 +110,8 @@ def separate(
     """  # noqa: D301
     n_sources = None if sources == AUTO else int(sources) if sources.isdecimal() and len(sources) < 10 else 0
     level = noise if noise in ("estimate", "poisson") else float(noise) if _LEVEL.fullmatch(noise) else None
-    of_cone = known is not None or signed_mixing or normalize not in (None, "variance") or level != "estimate"
+    cone = {"nonnegative_mixing": not signed_mixing and AUTO, "normalize": normalize or "variance", "noise": level}
+    of_cone = known is not None or signed_mixing or cone["normalize"] != "variance" or level != "estimate"
     from_pipe = inputs == ["-"]
     cls = getattr(bionica, _CLASSES[method]) if method in _CLASSES and (from_pipe or horizon) else None
     contradictions = {
@@ -138,9 +139,8 @@ def separate(
     with console.session(interrupted="Interrupted: nothing was written"):
         run = Separation(
             console=console, inputs=inputs, path=path, mixing=mixing, report=report, figures=figures, model=model, known=known,
-            n_sources=n_sources, method="cone" if of_cone else method, signed_mixing=signed_mixing,
-            noise=level, normalize=normalize or "variance", seed=seed, horizon=horizon, axis=axis, decimal=decimal, resume=resume,
-            scheduler=scheduler,
+            n_sources=n_sources, method="cone" if of_cone else method, cone=cone, seed=seed,
+            horizon=horizon, axis=axis, decimal=decimal, resume=resume, scheduler=scheduler,
         )  # fmt: skip
         run.check_files(force)
         form: dict[str, Any] = {"header": header, "decimal": decimal, "skip_lines": skip_lines, "encoding": encoding}
@@ -188,9 +188,7 @@ class Separation:
     known: Path | None
     n_sources: int | None
     method: str
-    signed_mixing: bool
-    noise: Any
-    normalize: str
+    cone: dict[str, Any]  # options of the cone
     seed: int
     horizon: int | None
     axis: int | None
@@ -295,8 +293,7 @@ class Separation:
             return network
         return bionica.separate(
             X, self.n_sources or AUTO, method=self.method, random_state=self.seed, horizon=self.horizon,
-            nonnegative_mixing=False if self.signed_mixing else AUTO, normalize=self.normalize, noise=self.noise,
-            known_mixing=None if self.known is None else self._known_spectra(self.known, X.shape[1]),
+            **self.cone, known_mixing=None if self.known is None else self._known_spectra(self.known, X.shape[1]),
         )  # fmt: skip
 
     def _save(self) -> None:
@@ -502,22 +499,18 @@ class Separation:
         if report or folder:
             from ..report import figure_bytes, write_separation
 
-            facts = [
-                ("input", ", ".join(self.inputs)),
-                ("samples", f"{n:,}"),
-                ("mixtures", f"{k:,}"),
-                ("method", method),
-            ]
             numbers = np.linspace(n - len(X) + 1 if self.horizon else 1, n, len(X))
-            texts: dict[str, Any] = {"names": names, "lines": [*lines, *self.console.notes], "facts": facts}
+            texts: dict[str, Any] = {"names": names, "lines": [*lines, *self.console.notes]}
+            texts["facts"] = [("input", ", ".join(self.inputs))]
             figures = write_separation(report, network, self.reader, X, numbers=numbers, labels=labels, **texts)
             if folder:
                 with complete_files([folder]) as (part,):
                     part.mkdir()
                     for (i, (name, figure)), kind in product(enumerate(figures, 1), ("pdf", "svg")):
                         (part / f"{i:02}-{name}.{kind}").write_bytes(figure_bytes(figure, kind))
-        kinds = {"model": self.model, "spectra": mixing, "report": report, "figures": folder}
-        written = [*files, *(f"{path} ({kind})" for kind, path in kinds.items() if path)]
+        kinds = {"model": self.model, "mixing": mixing, "report": report, "figures": folder}
+        paths = {kind: path and str(path) for kind, path in kinds.items()}
+        written = [*files, *(f"{path} ({kind.replace('mixing', 'spectra')})" for kind, path in paths.items() if path)]
         summary = {
             "input": self.inputs, "sources": d, "mixtures": k, "samples": n, "method": method,
             "choice": choice and choice.why, "candidates": candidates, "seconds": seconds,
@@ -527,8 +520,7 @@ class Separation:
             "band": diagnosis and diagnosis.band_ and diagnosis.band_.width.tolist(),
             "diagnosis": findings, "notes": self.console.notes,
             "change_detected": bool(getattr(network, "change_detected_", False)), "interrupted": interrupted, "output": files,
-            "model": self.model and str(self.model), "mixing": mixing and str(mixing), "report": report and str(report),
-            "figures": folder and str(folder),
+            **paths,
         }  # fmt: skip
         self.console.result([*lines, *([f"Wrote {', '.join(written)}"] if written else [])], summary)
 
