@@ -43,9 +43,6 @@ PROPORTIONS = ("samson", "moffett", "seqc")
 #: Of networks that were tuned on samson: mean spectral angle in radians, RMSE of abundances.
 PUBLISHED = "SAD .0253 to .037 rad, RMSE .027 to .053"
 CURVE_SEEDS = 30
-REACTIONS = [
-    (k1, k2, noise) for k1, k2 in ((0.08, 0.03), (0.2, 0.05), (0.3, 0.1), (0.05, 0.1)) for noise in (1e-3, 3e-3, 1e-2)
-]
 
 
 def cone(X, d, seed):
@@ -208,24 +205,6 @@ def score(name, data, Y, A):
         Y = unmixed(data["X"], A / np.maximum(np.linalg.norm(np.maximum(A, 0), axis=0), 1e-300))[0]
         Y = Y / np.maximum(Y.sum(axis=1, keepdims=True), 1e-12)
     return worst(data["C"], Y), degrees(data["S"], A)
-
-
-def reaction(k1, k2, noise, seed):
-    """A -> B -> C, 240 spectra of 121 wavelengths: concentrations and mixtures."""
-    wavelength, t = np.arange(400, 701, 2.5), np.arange(0, 120, 0.5)
-
-    def band(centre, width, height=1.0):
-        return height * np.exp(-(((wavelength - centre) / width) ** 2) / 2)
-
-    A = np.stack([
-        band(450, 18) + band(560, 25, 0.3),
-        band(510, 22) + band(420, 12, 0.4),
-        band(620, 30) + band(480, 15, 0.2),
-    ])  # fmt: skip
-    first, last = np.exp(-k1 * t), np.exp(-k2 * t)
-    second = k1 / (k2 - k1) * (first - last)
-    C = np.stack([first, second, 1 - first - second], axis=1)
-    return C, C @ A + noise * np.random.default_rng(seed).standard_normal((len(t), len(wavelength)))
 
 
 def gaussian(x, centre, width):

@@ -102,12 +102,12 @@ def saturated(value):
     [
         ("scale", scaled, 3.0, 5.0, [1]),
         ("scale", lambda value: scaled(1 / value), 3.0, 5.0, [1]),
-        ("uncertain", noisy, 0.03, 0.05, [1]),
-        ("directions", unexplained, 0.03, 0.05, []),
+        ("uncertain", noisy, 0.09, 0.11, [1]),
+        ("directions", unexplained, 0.25, 0.35, []),
         ("negative", subtracted, 0.011, 0.02, [0]),
         ("centred", centred, 0.4, 0.6, [0]),
         ("spectra", negative_spectrum, 0.08, 0.13, [0]),
-        ("duplicate", alike, 0.85, 0.95, [0, 1]),
+        ("duplicate", alike, 0.93, 0.97, [0, 1]),
         ("ceiling", saturated, 0.04, 0.06, [0]),
     ],
 )  # fmt: skip
@@ -253,11 +253,11 @@ def test_the_number_of_sources_is_named_before_noise():
 
 
 def test_noise_or_halves_are_named_as_the_cause_of_an_error():
-    assert uncertain(np.array([0.01, 0.02]), np.array([0.01, 0.01])) == []
-    (noise,) = uncertain(np.array([0.01, 0.03]), np.array([0.01, 0.02]))
-    (halves,) = uncertain(np.array([0.01, 0.02]), np.array([0.01, 0.03]))
+    assert uncertain(np.array([0.01, 0.05]), np.array([0.01, 0.04])) == []
+    (noise,) = uncertain(np.array([0.01, 0.08]), np.array([0.01, 0.05]))
+    (halves,) = uncertain(np.array([0.01, 0.05]), np.array([0.01, 0.08]))
     assert noise.sources == halves.sources == (1,)
-    assert noise.values["value"] == pytest.approx(0.05)
+    assert noise.values["value"] == pytest.approx(0.13)
     assert noise.remedies == ("average",) and halves.remedies == ("more samples",)
 
 
@@ -337,50 +337,19 @@ def test_a_curve_of_both_signs_leaves_three_sources_open(d, doubted):
     assert (verdict.uncertainty_.sources.min() == 1) == doubted
 
 
-def test_errors_of_spectra_are_those_of_their_shape_by_chance_alone():
-    """Random halves count, the first and the second half do not, whatever the scale of their fits."""
-    S, calls = sources(), []
-    A = np.random.default_rng(0).random((6, 3))
-    W = np.linalg.pinv(A)
+def test_halves_are_random_and_the_scale_of_their_fits_does_not_count():
+    rng, calls = np.random.default_rng(0), []
+    A = rng.random((6, 3))
+    X, W = rng.exponential(size=(N, 3)) @ A.T, np.linalg.pinv(A)
 
     def fit(rows):
         calls.append(rows)
-        lost = len(calls) > 4
-        return (1e3 * W, A / 1e3) if not lost else (W[::-1] + 5, A + 100 * np.arange(6)[:, None])
+        return 1e3 * W, A / 1e3
 
-    assert uncertainty(S @ A.T, W, A, fit, np.zeros(3)).mixing.max() < 1e-12
-
-
-def refits(W, A, contiguous):
-    """Halves that are contiguous have other components; the rows of each call are remembered."""
-    calls = []
-
-    def fit(rows):
-        calls.append(rows)
-        other = len(calls) > 4
-        return (contiguous @ W, A @ np.linalg.inv(contiguous)) if other else (W, A)
-
-    return fit, calls
-
-
-@pytest.mark.parametrize(("change", "named"), [(0.0, False), (0.15, False), (0.45, True)])
-def test_a_mixing_that_changes_is_named_beside_other_findings(change, named):
-    """Random halves agree, the first and the second half do not."""
-    S = np.random.default_rng(0).exponential(size=(N, 3))
-    X = np.column_stack([S, np.minimum(S @ [1, 1, 1], 2.0)])  # the last one is saturated
-    A = np.linalg.lstsq(S, X, rcond=None)[0].T
-    W = np.eye(3, 4)
-    turn = np.eye(3)
-    turn[0, 1] = turn[1, 0] = change
-    fit, calls = refits(W, A, turn)
-    verdict = diagnose(X, W, A, fit, n=N)
-    assert ("changed" in [one.name for one in verdict.findings]) == named
-    first, second = calls[4:]
-    np.testing.assert_array_equal(np.vstack([first, second]), X)
-    for one, other in (calls[:2], calls[2:4]):
-        assert 0.45 < np.mean([row in first[:, 0] for row in one[:, 0]]) < 0.55
-        np.testing.assert_array_equal(np.sort(np.concatenate([one, other])[:, 0]), np.sort(X[:, 0]))
-    assert "changed" not in [one.name for one in diagnose(X, W, A, refits(W, A, turn)[0], n=N, tracking=True).findings]
+    assert uncertainty(X, W, A, fit, np.zeros(3)).mixing.max() < 1e-12
+    for halves in (calls[:2], calls[2:]):
+        np.testing.assert_array_equal(np.sort(np.vstack(halves)[:, 0]), np.sort(X[:, 0]))
+        assert 0.45 < np.mean(np.isin(halves[0][:, 0], X[: N // 2, 0])) < 0.55
 
 
 # --- the number of sources, and the method
@@ -425,7 +394,7 @@ def test_the_number_of_sources_has_the_largest_jump():
 
 def verdict(share, *findings, nonnegative=False):
     zero = np.zeros(3)
-    moved = Uncertainty(zero, zero, zero, zero, zero, np.array([0.0, share]))
+    moved = Uncertainty(zero, zero, zero, zero, np.array([0.0, share]))
     return Diagnosis(findings, moved, None, SimpleNamespace(is_nonnegative=nonnegative))
 
 

@@ -3,9 +3,8 @@
 `BatchNICA` asks for uncorrelated sources and `MinimumVolumeCone` does not. Both are fitted to a sample, and `diagnose` judges both.
 If X is nonnegative, the cone is kept: amounts are seldom uncorrelated, and only the cone keeps spectra nonnegative. Otherwise a fit
 without a finding is preferred to one with findings, noise aside, which BatchNICA sees less well. If both or none have any, the cone
-is kept, unless halves of the samples agree clearly better on BatchNICA (half the error of the worst output, or less). Both are
-right where sources are uncorrelated: BatchNICA is doubted if the cone gives other sources. A number of sources that halves allow
-remains a candidate if its fit shows no problem, or if the fit that is kept shows one.
+is kept, unless halves of the samples agree clearly better on BatchNICA (half the error of the worst output, or less). A number of
+sources that halves allow remains a candidate if its fit shows no problem, or if the fit that is kept shows one.
 """
 
 from __future__ import annotations  # help() shows ArrayLike, not what it is a union of
@@ -29,8 +28,7 @@ from .samples import DaskRows, some_rows, warn
 from .streaming_nica import StreamingNICA
 from .trust.count import Count
 from .trust.diagnosis import Diagnosis
-from .trust.findings import exceeds, ranked_findings, undecided
-from .trust.halves import match
+from .trust.findings import ranked_findings, undecided
 
 Array = NDArray[Any]
 
@@ -168,11 +166,6 @@ def separate(
         if failure is not None and not tried:
             raise failure
         method, why = _better({name: diagnosis for name, (_, diagnosis) in tried.items()})
-    doubts = []
-    if method == "batch" and "cone" in tried:  # if sources are uncorrelated, both are right
-        Y, other = (tried[name][0].transform(sample) for name in ("batch", "cone"))
-        angles = match(Y - Y.mean(axis=0), other - other.mean(axis=0))[1]
-        doubts = exceeds("methods", np.sin(np.radians(angles)) ** 2)
     if horizon is not None and method == "batch":
         method = "streaming"
     if method in tried and horizon is None and len(sample) == data.shape[0]:
@@ -191,8 +184,7 @@ def separate(
             alternatives[d].diagnosis_ = verdict
     if diagnosis.ok:  # fewer sources leave a signal, or more differ between halves
         count = count._replace(candidates=tuple(d for d, other in alternatives.items() if other.diagnosis_.ok))
-    doubts += undecided(count)
-    estimator.diagnosis_ = replace(diagnosis, findings=ranked_findings((*diagnosis.findings, *doubts)))
+    estimator.diagnosis_ = replace(diagnosis, findings=ranked_findings((*diagnosis.findings, *undecided(count))))
     estimator.alternatives_ = {d: other for d, other in alternatives.items() if d in count.candidates}
     verdicts = {type(other).__name__: verdict for other, verdict in tried.values()}
     estimator.choice_ = Choice(

@@ -28,8 +28,6 @@ class Bands(NamedTuple):
 
     Attributes
     ----------
-    low, high : ndarray of shape (n_components,)
-        Smallest and largest share of the signal that each source may have.
     mixing_low, mixing_high : ndarray of shape (n_features, n_components)
         Range of each channel of the spectra, scaled as the solution is.
     sources : ndarray of shape (n_components,)
@@ -38,8 +36,6 @@ class Bands(NamedTuple):
         Standard error of each spectrum, over its norm.
     """
 
-    low: Array
-    high: Array
     mixing_low: Array
     mixing_high: Array
     sources: Array
@@ -94,12 +90,8 @@ def bands(X: Array, W: Array, A: Array, source_error: Array, n_known: int = 0) -
             visited.append((y, a))
     Ys, As = (np.array(side) for side in zip(*visited, strict=True))
     size = np.maximum(np.linalg.norm(As, axis=2), 1e-300)
-    share = np.linalg.norm(Ys, axis=2) * size
-    share /= max(float(share[0].sum()), 1e-300)
     spectra = np.maximum(As, 0) / size[..., None]
     return Bands(
-        share.min(axis=0),
-        share.max(axis=0),
         spectra.min(axis=0).T * norm,
         spectra.max(axis=0).T * norm,
         _error(Ys - Ys.mean(axis=2, keepdims=True)),

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from .._compat.blas import one_blas_thread
 from ..offline.whitening import row_sample
 from .ambiguity import Bands, bands
-from .findings import CHECKS, Finding, Measures, exceeds, finding, measure, ranked_findings, uncertain
+from .findings import Finding, Measures, exceeds, finding, measure, ranked_findings, uncertain
 from .halves import Uncertainty, follows_curve, uncertainty
 from .outliers import inliers_of
 
@@ -128,14 +128,11 @@ def diagnose(
                 found += exceeds("ambiguous", np.maximum(band.sources, band.spectra))
                 moved = moved._replace(sources=np.fmin(np.hypot(moved.sources, band.sources), 1.0))
             elif len(W) - n_known > 2 and follows_curve(sound, len(W), fills=4 * len(W)):
-                # It touches facets in points, and no spectra bound them: of 34 such fits none was right.
+                # It touches facets in points, and no spectra bound them: most of such fits are wrong.
                 found += exceeds("ambiguous", np.ones(len(W)))
                 moved = moved._replace(sources=np.ones(len(W)))
             found = [one for one in found if one.name != "uncertain"]
             found += uncertain(measures.noise / measures.variance, moved.share)
-            limit = CHECKS["uncertain"].limit  # correlations fall by twice the share
-            if found and moved.share.max() < limit < (1 - moved.contiguous.min()) / 2 and not tracking:
-                found.append(finding("changed"))
         if found and len(sound) < len(rows):
             found.append(finding("outliers", n=len(rows) - len(sound)))
     return Diagnosis(ranked_findings(found, tried), moved, band, measures, list(sources), list(mixtures))

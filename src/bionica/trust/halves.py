@@ -4,8 +4,8 @@ Half of the samples double the variance of what is fitted, and a bias that falls
 
     error^2 = <(h - full)^2>.                                                                                             (1)
 
-Halves are random (chance), two pairs, or the first and the second half (change in time). For outputs, the median of all replaces
-the average, because a refit may start where it does not settle. Spectra a_i and b_i of two fits, of random halves, are matched by
+Halves are random, two pairs. For outputs and angles, the second smallest of the four replaces the average, because a refit may
+start where it does not settle. Spectra a_i and b_i of two fits are matched by
 
     angle_i = arccos(|a_i' b_i| / (|a_i| |b_i|)),                                                                         (2)
 
@@ -36,10 +36,10 @@ class Uncertainty(NamedTuple):
 
     Attributes
     ----------
-    correlation, contiguous : ndarray of shape (n_components,)
-        Of each output between two halves of the samples, on all samples: random halves, and the first and the second.
+    correlation : ndarray of shape (n_components,)
+        Of each output between two halves of the samples, on all samples.
     angle : ndarray of shape (n_components,)
-        Between the spectra of the fit and of fits to halves, in degrees (root mean square).
+        Between the spectra of the fit and of fits to halves, in degrees.
     sources : ndarray of shape (n_components,)
         Standard error of each output, in its standard deviations, 1 at most: of the fit, of the noise or model error that passes
         it, of other outputs that are subtracted from it, and, if the samples follow a curve, of what nonnegativity leaves open.
@@ -50,7 +50,6 @@ class Uncertainty(NamedTuple):
     """
 
     correlation: Array
-    contiguous: Array
     angle: Array
     sources: Array
     mixing: Array
@@ -129,15 +128,13 @@ def uncertainty(X: Array, W: Array, A: Array, fit: Callable[[Array], tuple[Array
         return share, (B * np.nan_to_num(np.sum(A * B, axis=0) / np.sum(B**2, axis=0)) - A) ** 2, angles**2
 
     rng = np.random.RandomState(0)
-    orders = (rng.permutation(len(X)), rng.permutation(len(X)), np.arange(len(X)))
-    refits = [moved(rows) for order in orders for rows in np.array_split(order, 2)]
+    refits = [moved(rows) for _ in range(2) for rows in np.array_split(rng.permutation(len(X)), 2)]
     shares, spectra, angles = (np.array(part) for part in zip(*refits, strict=True))
-    share = np.fmin(np.median(shares, axis=0), 1.0)  # 1 if a refit overflows too
+    share = np.fmin(np.sort(shares, axis=0)[1], 1.0)  # 1 if a refit overflows too
     return Uncertainty(
         correlation=1 - 2 * share,
-        contiguous=1 - 2 * np.fmin(shares[-2:].mean(axis=0), 1.0),
-        angle=np.sqrt(np.mean(angles[:-2], axis=0)),
+        angle=np.sqrt(np.sort(angles, axis=0)[1]),
         sources=np.sqrt(np.fmin(share + known / variance, 1.0)),
-        mixing=np.sqrt(np.mean(spectra[:-2], axis=0)),
+        mixing=np.sqrt(np.mean(spectra, axis=0)),
         share=share,
     )
