@@ -182,7 +182,7 @@ def separations(args):
     for number, told in (("told", True), ("counted", False)):
         some = [row for row in rows if row["told"] == told]
         ok = [row for row in some if not row["findings"]]
-        se, error, inside = (np.concatenate([row[key] for row in ok]) for key in ("se", "error", "inside"))
+        se, error, inside = (np.concatenate([[], *(row[key] for row in ok)]) for key in ("se", "error", "inside"))
         table.append({
             "number": number,
             **confusion(some),

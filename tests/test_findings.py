@@ -337,7 +337,7 @@ def test_a_curve_of_both_signs_leaves_three_sources_open(d, doubted):
     assert (verdict.uncertainty_.sources.min() == 1) == doubted
 
 
-def test_halves_are_random_and_the_scale_of_their_fits_does_not_count():
+def test_halves_are_random_or_those_of_time_and_the_scale_of_their_fits_does_not_count():
     rng, calls = np.random.default_rng(0), []
     A = rng.random((6, 3))
     X, W = rng.exponential(size=(N, 3)) @ A.T, np.linalg.pinv(A)
@@ -347,7 +347,8 @@ def test_halves_are_random_and_the_scale_of_their_fits_does_not_count():
         return 1e3 * W, A / 1e3
 
     assert uncertainty(X, W, A, fit, np.zeros(3)).mixing.max() < 1e-12
-    for halves in (calls[:2], calls[2:]):
+    np.testing.assert_array_equal(np.vstack(calls[4:]), X)
+    for halves in (calls[:2], calls[2:4]):
         np.testing.assert_array_equal(np.sort(np.vstack(halves)[:, 0]), np.sort(X[:, 0]))
         assert 0.45 < np.mean(np.isin(halves[0][:, 0], X[: N // 2, 0])) < 0.55
 

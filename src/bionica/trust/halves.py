@@ -4,8 +4,8 @@ Half of the samples double the variance of what is fitted, and a bias that falls
 
     error^2 = <(h - full)^2>.                                                                                             (1)
 
-Halves are random, two pairs. For outputs and angles, the second smallest of the four replaces the average, because a refit may
-start where it does not settle. Spectra a_i and b_i of two fits are matched by
+Halves are random (chance), two pairs, or the first and the second half (change in time). For outputs and angles, the median of all
+replaces the average, because a refit may start where it does not settle. Spectra a_i and b_i of two fits are matched by
 
     angle_i = arccos(|a_i' b_i| / (|a_i| |b_i|)),                                                                         (2)
 
@@ -128,13 +128,14 @@ def uncertainty(X: Array, W: Array, A: Array, fit: Callable[[Array], tuple[Array
         return share, (B * np.nan_to_num(np.sum(A * B, axis=0) / np.sum(B**2, axis=0)) - A) ** 2, angles**2
 
     rng = np.random.RandomState(0)
-    refits = [moved(rows) for _ in range(2) for rows in np.array_split(rng.permutation(len(X)), 2)]
+    orders = (rng.permutation(len(X)), rng.permutation(len(X)), np.arange(len(X)))
+    refits = [moved(rows) for order in orders for rows in np.array_split(order, 2)]
     shares, spectra, angles = (np.array(part) for part in zip(*refits, strict=True))
-    share = np.fmin(np.sort(shares, axis=0)[1], 1.0)  # 1 if a refit overflows too
+    share = np.fmin(np.median(shares, axis=0), 1.0)  # 1 if a refit overflows too
     return Uncertainty(
         correlation=1 - 2 * share,
-        angle=np.sqrt(np.sort(angles, axis=0)[1]),
+        angle=np.sqrt(np.median(angles, axis=0)),
         sources=np.sqrt(np.fmin(share + known / variance, 1.0)),
-        mixing=np.sqrt(np.mean(spectra, axis=0)),
+        mixing=np.sqrt(np.mean(spectra[:-2], axis=0)),
         share=share,
     )
