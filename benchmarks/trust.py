@@ -25,7 +25,8 @@ import runner
 from bionica.cone.count import count_sources
 
 WRONG, RIGHT = 0.9, 0.99
-SOURCES = ("sparse uniform", "exponential", "odors", "abundances", "copula 0.6", "gamma 2", "peaks", "elution", "reaction")
+SOURCES = ("sparse uniform", "exponential", "odors", "abundances", "copula 0.6", "gamma 2", "peaks", "elution",
+           "reaction")  # fmt: skip
 NEVER_ZERO = ("uniform 0.5", "uniform 0.2", "lognormal")
 FLAWS = (*("nothing",) * 6, "20 dB", "unequal noise", "few samples", "baseline", "shifts", "two signs", "background",
          "one too few", "clipped", "drift", "outliers")  # fmt: skip
@@ -160,7 +161,9 @@ def matched(S, Y, centred=True):
 
 def confusion(rows):
     """Wrong fits called right and right fits called wrong."""
-    wrong, right = ([row["findings"] for row in rows if at(row["worst"])] for at in (lambda r: r < WRONG, lambda r: r > RIGHT))
+    wrong, right = (
+        [row["findings"] for row in rows if at(row["worst"])] for at in (lambda r: r < WRONG, lambda r: r > RIGHT)
+    )
     return {"wrong, called right": f"{sum(not names for names in wrong)} of {len(wrong)}",
             "right, called wrong": f"{sum(map(bool, right))} of {len(right)}"}  # fmt: skip
 
@@ -194,11 +197,17 @@ def separations(args):
         })  # fmt: skip
         for i, rows_of in enumerate(causes):
             for name in sorted({row["drawn"][i] for row in some}):
-                rows_of.append({"number": number, "drawn": name, **confusion([row for row in some if row["drawn"][i] == name])})
+                rows_of.append(
+                    {"number": number, "drawn": name, **confusion([row for row in some if row["drawn"][i] == name])}
+                )
         checks = sorted({name for row in some for name in row["findings"]})
         ablation += [{"number": number, "without": check, **confusion(without(some, check))} for check in checks]
     note = f"{args.n} mixtures from seed {args.seed0}. Errors are those of fits called right."
-    parts = [("separate", note, table), *(("By what was drawn", "", part) for part in causes), ("Without one check", "", ablation)]
+    parts = [
+        ("separate", note, table),
+        *(("By what was drawn", "", part) for part in causes),
+        ("Without one check", "", ablation),
+    ]
     return "\n".join(runner.markdown(*part) for part in parts)
 
 
