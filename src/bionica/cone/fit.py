@@ -11,7 +11,6 @@ If the noise of an output exceeds its mean, facets cannot be seen. Then the cone
 X is nonnegative.
 """
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,7 +26,7 @@ from .objective import LEAST_MEAN, LEAST_NEAR, LOST, Data, Wall, feasible, minim
 Array = npt.NDArray[Any]
 
 _HARD = 1e5  # m of the wall on spectra
-_WIDTHS = (0.3, 3e-2)  # e of walls without noise
+_SOFT = 3e-2  # e of a wall without noise
 MAX_ROUNDS = 30
 _HARDER = 10.0
 _STILL = 0.1  # change of P, and of the logarithms of c and of the noise
@@ -117,25 +116,24 @@ def fit_cone(data: Data, variance: float | None, rng: np.random.RandomState) -> 
     starts = [] if rotated is None else [hold_mean(rotated, data)]
     starts.append(successive_projection(data))
     starts = [in_order(V, data) for V in starts if feasible(V, data)] or starts
-    widths = [()] if variance else [_WIDTHS] if variance == 0 else [(), _WIDTHS]
-    best, *others = [_descend(data, V, variance, first) for V in starts for first in widths]
+    soft = [False] if variance else [True] if variance == 0 else [False, True]
+    best, *others = [_descend(data, V, variance, first) for V in starts for first in soft]
     ambiguity = 0.0
     for cone in others:
         best, ambiguity = better(data, best, cone, ambiguity)
     return (best if best.wall.variance.any() else without_noise(data, best)), ambiguity
 
 
-def _descend(data: Data, V: Array, variance: float | None, widths: Sequence[float]) -> Cone:
-    """The cone that a start leads to: inside walls of these widths, then as the noise asks, unless there is none.
+def _descend(data: Data, V: Array, variance: float | None, soft: bool) -> Cone:
+    """The cone that a start leads to: inside a `soft` wall or none, then as the noise asks, unless there is none.
 
-    Noise that is not known is first what lies below zero. Wide walls before help a start that is far, and push sparse sources into
+    Noise that is not known is first what lies below zero. A soft wall first helps a start that is far, and pushes sparse sources into
     a wrong cone.
     """
     level, n_iter = np.ones(len(V)), 0
-    for e in widths:
-        wall = Wall(FIRST_C * level, 0 * level, e * level, _HARD * level)
-        V, _, iterations = minimise_on_all(V, data, wall, tol=_STILL * e)
-        n_iter += iterations
+    if soft:
+        wall = Wall(FIRST_C * level, 0 * level, _SOFT * level, _HARD * level)
+        V, _, n_iter = minimise_on_all(V, data, wall, tol=_STILL * _SOFT)
     if variance == 0:
         return Cone(V, wall, n_iter, True)
     V, Y = data.outputs(V)
@@ -371,7 +369,7 @@ def between_ends(data: Data, cone: Cone) -> Cone:
     channels = unweighted(B)._replace(B=data.U @ np.linalg.inv(L).T, known=data.known)
     variance = float(np.median(cone.wall.variance)) / len(data.U)
     one, V = np.ones(len(L)), np.linalg.inv(cone.V @ L).T
-    wall = Wall(FIRST_C * one, variance * one, (0.0 if variance else _WIDTHS[-1]) * one, _HARD * one)
+    wall = Wall(FIRST_C * one, variance * one, (0.0 if variance else _SOFT) * one, _HARD * one)
     for _ in range(2):  # the width of a wall is measured at the base
         width = np.sqrt(wall.variance * np.sum(channels.outputs(V)[0] ** 2, axis=1) + wall.e**2)
         V = minimise_on_all(V, channels, wall, tol=1e-2 * float(width.min()))[0]
