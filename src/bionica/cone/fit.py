@@ -127,8 +127,8 @@ def fit_cone(data: Data, variance: float | None, rng: np.random.RandomState) -> 
 def _descend(data: Data, V: Array, variance: float | None, soft: bool) -> Cone:
     """The cone that a start leads to: inside a `soft` wall or none, then as the noise asks, unless there is none.
 
-    Noise that is not known is first what lies below zero. A soft wall first helps a start that is far, and pushes sparse sources into
-    a wrong cone.
+    Noise that is not known is first what lies below zero. A soft wall first helps a start that is far, and pushes sparse
+    sources into a wrong cone.
     """
     level, n_iter = np.ones(len(V)), 0
     if soft:
