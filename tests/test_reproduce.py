@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from bionica import InterneuronNICA, StreamingNICA, datasets, metrics
+from bionica import InterneuronNICA, datasets, metrics
 from bionica.cli import app
 from bionica.paper import MAPS, MATRICES, Reproduction, claims_of, final_rows, plans_of
 from bionica.paper.convergence import cells_of
@@ -129,19 +129,6 @@ def test_a_file_of_somebody_else_is_not_replaced(tmp_path):
     (tmp_path / "figure1.csv").write_text("edited")
     assert reproduce("figure1", "--output", tmp_path).exit_code == 1
     assert (tmp_path / "figure1.csv").read_text() == "edited"
-
-
-@pytest.mark.parametrize(("setting", "two_layer_nsm"), [("d3", 7.4e-4), ("d10", 3.5e-3)])
-def test_the_stream_is_ahead_of_two_layer_nsm(setting, two_layer_nsm):
-    """Cumulative error at T = 1e5, mean of 10 runs; the other is that of the tuned network on the same runs."""
-    A = datasets.paper_mixing(setting)
-    ends = []
-    for seed in range(10):
-        S = datasets.sparse_uniform(100_000, len(A), rng=seed)
-        X, _ = datasets.mix(S, A)
-        Y = StreamingNICA(len(A), random_state=seed).partial_fit_transform(X)
-        ends.append(metrics.error_curve(S, Y)[-1])
-    assert np.mean(ends) < two_layer_nsm
 
 
 def row_of(network, seed, error):
