@@ -95,7 +95,7 @@ def warn(text: str, category: type[Warning] = ConvergenceWarning) -> None:
     warnings.warn(text, category, stacklevel=level)
 
 
-def cell(owner: Any, row: int, column: int, argument: str = "X") -> str:
+def cell(owner: Any, row: int | str, column: int, argument: str = "X") -> str:
     """Return "X[3, 1]", or "X[3, 'name']" if the estimator `owner` knows the names of its features."""
     names = getattr(owner, "feature_names_in_", None)
     return f"{argument}[{row}, {column if names is None else repr(str(names[column]))}]"
@@ -168,7 +168,7 @@ def completed_rows(owner: Any, X: Any, n_components: Any) -> Any:
         if len(X) and not has_missing(X):
             return X
     if not len(X) or (empty := np.isnan(X).all(axis=0)).any():
-        where = cell(owner, 0, int(np.argmax(empty))).replace("0", ":", 1) if len(X) else "X"
+        where = cell(owner, ":", int(np.argmax(empty))) if len(X) else "X"
         raise ValueError(f"{where} holds no number: leave this mixture out")
     return completed(X, predicted_rank(X) if n_components == "auto" else min(n_components, *X.shape))
 
