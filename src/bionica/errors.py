@@ -52,7 +52,14 @@ class ModelFileError(BionicaError, ValueError):
 
 
 class ClusterError(BionicaError, RuntimeError):
-    """A Dask cluster that cannot finish: a worker without bionica, workers that died, a scheduler that is gone."""
+    """A Dask cluster that cannot finish: a worker without bionica, workers that died, a scheduler that is gone.
+
+    Examples
+    --------
+    >>> from bionica import BionicaError, ClusterError
+    >>> issubclass(ClusterError, BionicaError)
+    True
+    """
 
 
 class DivergenceError(BionicaError, ArithmeticError):
