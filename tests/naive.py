@@ -81,18 +81,16 @@ def log_inverse_correlation(C):
 
 
 class Blocks:
-    """What past blocks of outputs were like: means and mean deviations of their correlation and of their negative share."""
+    """How correlated past blocks of outputs were: mean and mean deviation."""
 
     def __init__(self):
-        self.n, self.mean, self.spread = 0, np.zeros(2), np.zeros(2)
+        self.n, self.mean, self.spread = 0, 0.0, 0.0
 
-    def is_unusual(self, correlation, negative):
-        now = np.array([correlation, negative])
-        correlated, negative = now > [0.05, 0.01] + [1, 3] * self.mean + 15 * self.spread
-        unusual = self.n >= 8 and (correlated or (negative and now[0] > self.mean[0]))
+    def is_unusual(self, correlation):
+        unusual = self.n >= 8 and correlation > 0.05 + self.mean + 15 * self.spread
         self.n += 1
-        self.mean = self.mean + (now - self.mean) / min(self.n, 8)
-        self.spread = self.spread + (abs(now - self.mean) - self.spread) / min(self.n, 8)
+        self.mean += (correlation - self.mean) / min(self.n, 8)
+        self.spread += (abs(correlation - self.mean) - self.spread) / min(self.n, 8)
         return bool(unusual)
 
 
@@ -111,7 +109,7 @@ class RunningWhitening:
         d = self.d
         self.v_bar = np.zeros(d)
         self.age = self.n = self.turned = self.power = self.prior = self.due = 0.0
-        self.block, self.negatives, self.past = [], [], Blocks()
+        self.block, self.past = [], Blocks()
         self.level, self.r = 1.0, np.array([10.0 * d, 10.0 * d])
 
     def energy(self):
@@ -125,10 +123,10 @@ class RunningWhitening:
             return False
         if self.power == 0:
             if v @ v > 0:
-                self.power, self.prior, self.n, self.due = v @ v / self.d, 1.0, self.d + 6.0, self.d + 6.0
+                self.power, self.prior, self.n, self.due = v @ v / self.d, 1.0, float(self.d), float(self.d)
                 self.K = self.K / np.sqrt(self.power)
             return False
-        if self.age < self.d + 6 and v @ v > 30 * self.energy():  # the first sample was too small
+        if self.age < self.d and v @ v > 30 * self.energy():  # the first sample was too small
             self.level = 0.0
             return False
         return True
@@ -166,10 +164,8 @@ class RunningWhitening:
     def rotation(self, v, g):
         """The rotation towards the orthant for the outputs v."""
         d = self.d
-        p, e = np.maximum(v, 0), np.minimum(v, 0)
-        R, negative = np.eye(d), 0.0
+        p, e, R = np.maximum(v, 0), np.minimum(v, 0), np.eye(d)
         if e @ e > (64 * np.finfo(float).eps) ** 2 * (v @ v):
-            negative = g * (e @ e)
             self.turned = min(self.turned + 1, self.h or np.inf)
             if p.any():
                 a, b = p / np.linalg.norm(p), e / np.linalg.norm(e)
@@ -179,8 +175,6 @@ class RunningWhitening:
                 phi = 2 * np.arctan(tan)
                 R += (np.cos(phi) - 1) * (np.outer(a, a) + np.outer(b, b))
                 R += np.sin(phi) * (np.outer(a, b) - np.outer(b, a))
-        if self.due - self.age <= self.block_length():
-            self.negatives.append(min(negative / self.energy(), 1))
         return R
 
     def block_length(self):
@@ -205,11 +199,11 @@ class RunningWhitening:
             return False
         v, weight = np.array([v for v, _ in self.block]), np.array([weight for _, weight in self.block])
         v = v @ V.T
-        C, mean, share = (v.T * weight) @ v / len(v), weight @ v / len(v), sum(self.negatives) / len(v)
+        C, mean = (v.T * weight) @ v / len(v), weight @ v / len(v)
         variance = np.trace(C) - mean @ mean
-        self.block, self.negatives, different = [], [], False
+        self.block, different = [], False
         if variance > 0 and self.prior == 0:
-            different = self.past.is_unusual(log_inverse_correlation(C - np.outer(mean, mean)), share)
+            different = self.past.is_unusual(log_inverse_correlation(C - np.outer(mean, mean)))
             if h and self.past.n > 1:
                 different |= variance > 30 * d or variance < 3e-4 * d
         self.changed |= different and not h
@@ -218,7 +212,7 @@ class RunningWhitening:
     def restart(self):
         L = np.linalg.cholesky(self.K @ self.K.T)
         self.K = np.linalg.solve(L, self.K)  # the rows of K, orthonormal
-        self.restarts += self.age >= self.d + 6
+        self.restarts += self.age >= self.d
         blocks = min(self.past.n, 1)
         self.begin()
         self.past.n = blocks

@@ -22,7 +22,7 @@ SINGLE_LAYER = [bionica.InterneuronNICA, bionica.TwoCompartmentNICA]
 FAST = {"guards": False, "eta0": 1e-3, "power": 0.6}
 SETTINGS = [
     *((Network, {}, dtype) for Network in NETWORKS for dtype in (np.float64, np.float32)),
-    *((Network, {"dynamics": "gradient"}, np.float64) for Network in (*SINGLE_LAYER, bionica.TwoLayerNSM)),
+    *((Network, {"dynamics": "gradient"}, np.float64) for Network in SINGLE_LAYER),
     *((Network, FAST | {"mean_window": 20}, np.float64) for Network in (*SINGLE_LAYER, bionica.TwoLayerNSM)),
     *((Network, {"average": False}, np.float64) for Network in SINGLE_LAYER),
     *((Network, {"whiten": False}, np.float64) for Network in (ConeNetwork, NonnegativePCA)),

@@ -29,7 +29,7 @@ def test_what_several_docstrings_say_of_a_parameter_is_the_same():
         for name, module in bionica._MODULE_OF.items()
         if module.startswith(("networks.", "str", "cone"))
     ]
-    shared = ("gamma, settle_tol, settle_steps", "n_epochs, shuffle", "random_state", "average", "feature_names_in_")
+    shared = ("gamma, settle_tol, settle_steps", "n_epochs, shuffle", "random_state", "average")
     for name in shared:
         pattern = rf"^{re.escape(name)} : .*\n(?:    .*\n)+"
         entries = {cls.__name__: re.findall(pattern, inspect.getdoc(cls), re.M) for cls in networks}

@@ -159,12 +159,6 @@ def test_types_of_parameters_do_not_leak():
 
 # ---------------------------------------------------------------------------------------------- where nothing can be cached
 
-FIT = """
-import numpy as np, bionica
-from my_module import MyNetwork
-MyNetwork(2, random_state=0).fit(np.random.default_rng(0).exponential(size=(50, 2)))
-"""
-
 
 @pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
 @pytest.mark.parametrize("fault", ["no folder", "full disk", "unreadable"])
@@ -193,17 +187,6 @@ def test_without_a_cache_it_compiles_in_memory_and_says_so_once(fault, monkeypat
         for _ in range(2):
             MyNetwork(2, random_state=0).fit(np.ones((5, 2)) + np.eye(5, 2))
     assert sum("cannot be cached" in record.message for record in caplog.records) == 1
-
-
-@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
-def test_damaged_cache_files_are_compiled_again(tmp_path):
-    run_python(FIT, NUMBA_CACHE_DIR=str(tmp_path))
-    for suffix in ("nbi", "nbc"):
-        files = list(tmp_path.rglob(f"*.{suffix}"))
-        assert files
-        for file in files:
-            file.write_bytes(file.read_bytes()[:20])
-        run_python(FIT, NUMBA_CACHE_DIR=str(tmp_path))
 
 
 def test_a_long_compilation_is_announced(monkeypatch, caplog):

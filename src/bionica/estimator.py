@@ -618,7 +618,8 @@ class OnlineEstimator(Separator, Estimator):
             (`n_samples_until_start_`).
         """
         with unchanged_on_error(self):
-            Y = np.concatenate(self._learn(X, keep=True))
+            blocks = self._learn(X, keep=True)
+            Y = blocks[0] if len(blocks) == 1 else np.concatenate(blocks)  # a copy would cost 3 ns a sample at d = 3
             if len(Y):  # of a network, whose outputs have variance or mean 1
                 typical = float(np.median(Y[row_sample(*Y.shape)].max(axis=1)))
                 self._warn(ranked_findings(exceeds("huge", typical), self._tried()))
@@ -774,7 +775,7 @@ class OnlineEstimator(Separator, Estimator):
             problems.append(finding("converged", reason=reason))
         if learner.changed[0]:
             reason = (
-                "the mixtures changed: outputs became far more correlated or negative, and past and present are averaged. If the "
+                "the mixtures changed: outputs became far more correlated, and past and present are averaged. If the "
                 "mixing changes, set horizon= to the number of samples to remember (1,000 + 100 n_components or more). If sources "
                 "are on and off for long, or neighbouring samples are alike, ignore this. If sensors failed, omit these samples"
             )

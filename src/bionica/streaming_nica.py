@@ -52,7 +52,6 @@ from .kernels.running_whitening import (
     START,
     WhiteningState,
     is_due,
-    is_in_block,
     is_usable,
     maintain,
     mean_energy,
@@ -178,7 +177,7 @@ def white_input(state, work, X, row):
 def find_turn(white, out, a, b, turned, g, params):
     """The plane of the turn for these outputs, in a and b; returns cos phi - 1 and sin phi.
 
-    No turn, sin phi = 0, if no output is negative or all are. The negative share of the energy is added to the block.
+    No turn, sin phi = 0, if no output is negative or all are.
     """
     d = out.shape[0]
     pp = 0.0
@@ -191,8 +190,6 @@ def find_turn(white, out, a, b, turned, g, params):
     if ee <= 64 * params.eps * (64 * params.eps) * oo:
         return 0.0, 0.0
     mean = mean_energy(white.v_bar)
-    if is_in_block(white):
-        white.negative[0] += min(g * ee / mean, 1.0)
     turned[0] += 1
     if params.horizon > 0:
         turned[0] = min(turned[0], float(params.horizon))

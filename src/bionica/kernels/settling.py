@@ -2,8 +2,8 @@
 
 The first argument of `settle_lateral` and `settle_interneurons` says how.
 
-*`ProjectedGradient`*, the paper's iterations, from rest until convergence. Direct lateral connections (Algorithm 2, eq. 15; the NSM
-layer), and connections through interneurons (Algorithm 1, eq. 9; without the [.]_+ the whitening layer):
+*`ProjectedGradient`*, the paper's iterations, from rest until convergence: direct lateral connections (Algorithm 2, eq. 15), and
+connections through interneurons (Algorithm 1, eq. 9).
 
     z <- [z + gamma (c - W_zz z)]_+
     y <- [y + gamma (c - W_ny n)]_+,  n <- n + gamma (W_yn y - n)
@@ -50,7 +50,7 @@ ACCEPTED = 256
 
 @generic
 def settle_lateral(dynamics, M, H, c, z, ws, rectified):
-    """Settle z (>= 0 if `rectified`) under direct lateral connections M, whose inverse is H."""
+    """Settle z (>= 0 if `rectified`; otherwise only exactly) under direct lateral connections M, whose inverse is H."""
 
 
 @generic
@@ -80,8 +80,8 @@ class ProjectedGradient(NamedTuple):
 
 
 @hot
-def iterate(dynamics, gamma, W_ny, W_yn, c, y, n, ws, rectified):
-    """Settle y (>= 0 if `rectified`) and the interneurons n; without interneurons n is y, and W_yn has no rows."""
+def iterate(dynamics, gamma, W_ny, W_yn, c, y, n, ws):
+    """Settle y >= 0 and the interneurons n; without interneurons n is y, and W_yn has no rows."""
     c_max = 0.0
     for i in range(y.shape[0]):
         c_max = max(c_max, abs(c[i]))
@@ -93,9 +93,7 @@ def iterate(dynamics, gamma, W_ny, W_yn, c, y, n, ws, rectified):
             ws.w[i] = c[i] - dot(W_ny, i, n)
         change_y = 0.0
         for i in range(y.shape[0]):
-            new = y[i] + gamma * ws.w[i]
-            if rectified:
-                new = max(new, 0.0)
+            new = max(y[i] + gamma * ws.w[i], 0.0)
             change_y = max(change_y, abs(new - y[i]))
             y[i] = new
         change_n = 0.0
@@ -119,12 +117,12 @@ def iterate_lateral(dynamics, M, H, c, z, ws, rectified):
         for i in range(c.shape[0]):
             trace += M[i, i]
         gamma = 1 / max(trace, 1e-30)
-    iterate(dynamics, gamma, M, M[:0], c, z, z, ws, rectified)
+    iterate(dynamics, gamma, M, M[:0], c, z, z, ws)
 
 
 @settle_interneurons.register(ProjectedGradient)
 def iterate_interneurons(dynamics, W_yn, W_ny, M, H, c, y, n, ws, rectified):
-    """Eq. 9; the whitening layer's without the [.]_+."""
+    """Eq. 9."""
     gamma = dynamics.gamma
     if gamma == 0:
         yn = 0.0
@@ -134,7 +132,7 @@ def iterate_interneurons(dynamics, W_yn, W_ny, M, H, c, y, n, ws, rectified):
                 yn += W_yn[p, i] * W_yn[p, i]
                 ny += W_ny[i, p] * W_ny[i, p]
         gamma = 1 / max(math.sqrt(math.sqrt(yn * ny)), 1.0)
-    iterate(dynamics, gamma, W_ny, W_yn, c, y, n, ws, rectified)
+    iterate(dynamics, gamma, W_ny, W_yn, c, y, n, ws)
 
 
 # ---------------------------------------------------------------------------------------------- exact

@@ -67,7 +67,6 @@ from ..kernels.running_whitening import (
     first_block,
     front_work,
     maintain,
-    note_negative,
     presynaptic,
     start,
     through_front,
@@ -172,18 +171,17 @@ def settle(state, work, params, X, row):
 def inhibit(state, work, params, eta, rate):
     """Eqs. 2, 5, 6 and 7, where eta is `rate` times the weight of the sample; work.membrane and work.b become v and b.
 
-    Returns w mean |v| and the sum of n^2.
+    Returns w mean |v|.
     """
     W_zz, facet, c, z, v = state.W_zz, state.facet, work.c, work.y, work.membrane
     d = z.shape[0]
     real = W_zz.dtype.type
     one, zero = real(1), real(0)
-    total = active = negative = zero
+    total = active = zero
     for i in range(d):
         v[i] = c[i] - (dot(W_zz, i, z) - z[i])
         total += abs(v[i])
         active += z[i]
-        negative += min(v[i], zero) * min(v[i], zero)
     w = one / max(one, total / d)
     step = real(eta / d)
     top = math.log(params.kappa)
@@ -213,7 +211,7 @@ def inhibit(state, work, params, eta, rate):
             if j != i:
                 W_zz[i, j] += a * (w * z[j] * push - W_zz[i, j])
         work.b[i] = step / (root * math.sqrt(root))
-    return w * total / d, negative
+    return w * total / d
 
 
 def learn(state, work, params, X, row, eta):
@@ -223,8 +221,7 @@ def learn(state, work, params, X, row, eta):
     g = weigh_input(front, work.front, work.ws.events)
     if g == 0:
         return
-    activity, negative = inhibit(state, work, params, g * eta, eta)
-    note_negative(front, min(g * negative / d, 1.0))
+    activity = inhibit(state, work, params, g * eta, eta)
     size = presynaptic(front, work.front)
     for i in range(d):
         h = b[i] * activity * (one - min(abs(v[i]), b.dtype.type(BOUND)))
@@ -332,10 +329,8 @@ class ConeNetwork(OnlineEstimator):
         The weights, through the whitening, (n_components, n_features), and between neurons, (n_components, n_components).
     kappa_ : ndarray of shape (n_components,)
         Hardness of the wall of each neuron.
-    n_components_, n_features_in_, n_samples_seen_ : int
-        Outputs, mixtures per sample, and samples learned from.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the mixtures, if X had string column names.
+    n_components_, n_features_in_, n_samples_seen_, feature_names_in_ : int, int, int, ndarray
+        Outputs, mixtures per sample, samples learned from; names of the mixtures, if X had string column names.
     repairs_ : dict of str to int
         How often each guard acted; samples that were regularised (nearly singular lateral weights) or did not settle.
     change_detected_ : bool

@@ -248,10 +248,8 @@ class LocalNICA(OnlineEstimator):
         The estimated A, pseudoinverse of `components_`, (n_features, n_components); and its transpose, a spectrum in each row.
     W_xz_, W_zz_ : ndarray
         The weights, (n_components, n_features) and (n_components, n_components).
-    n_components_, n_features_in_, n_samples_seen_ : int
-        Outputs, mixtures per sample, and samples learned from.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the mixtures, if X had string column names.
+    n_components_, n_features_in_, n_samples_seen_, feature_names_in_ : int, int, int, ndarray
+        Outputs, mixtures per sample, samples learned from; names of the mixtures, if X had string column names.
     repairs_ : dict of str to int
         Samples that were regularised (nearly singular lateral weights).
 

@@ -157,10 +157,8 @@ class NonnegativePCA(OfThePaper, OnlineEstimator):
         The estimated A, pseudoinverse of `components_`, (n_features, n_components); and its transpose, a spectrum in each row.
     W_, whitening_ : ndarray
         Weights from the whitened mixtures, (n_components, n_components), and the whitening, (n_components, n_features).
-    n_components_, n_features_in_, n_samples_seen_ : int
-        Outputs, mixtures per sample, and samples learned from.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the mixtures, if X had string column names.
+    n_components_, n_features_in_, n_samples_seen_, feature_names_in_ : int, int, int, ndarray
+        Outputs, mixtures per sample, samples learned from; names of the mixtures, if X had string column names.
     repairs_ : dict of str to int
         How often each guard acted.
 

@@ -1,14 +1,13 @@
 """2-layer NSM (Pehlevan, Mohan and Chklovskii 2017): k mixtures x, d whitened h (with d interneurons g), d outputs y >= 0.
 
-The first layer whitens. With the activity at the fixed point of h <- h + gamma (W_xh x - W_hg' g), g <- g + gamma (W_hg h - g),
-that is h = (W_hg' W_hg)^-1 W_xh x and g = W_hg h, and the running means moved by 1/t,
+The first layer whitens. With the activity at rest, h = (W_hg' W_hg)^-1 W_xh x and g = W_hg h, and the running means moved by 1/t,
 
     W_xh <- W_xh + zeta_t ((h - h_bar)(x - x_bar)' - W_xh)
     W_hg <- W_hg + zeta_t ((g - g_bar)(h - h_bar)' - W_hg)
 
 This is Algorithm 1 without the rectification: h is noncentered-whitened over the d leading directions of x. The second layer
-rotates into the orthant by nonnegative similarity matching: with c_t = W_hy h_t and the outputs at the fixed point of y <- [y +
-gamma (c - W_yy y)]_+,
+rotates into the orthant by nonnegative similarity matching: with c_t = W_hy h_t and the outputs at the fixed point of
+y <- [y + gamma (c - W_yy y)]_+, solved exactly,
 
     W_hy <- W_hy + eta_t (y_t h_t' - W_hy)
     W_yy <- W_yy + eta_t (y_t y_t' - W_yy)
@@ -31,6 +30,7 @@ from ..kernels.plasticity import apply, follow, follow_input, hebb, hebb_input, 
 from ..kernels.rule import Rule, first_state, orthonormal_rows, register, scratch, shapes, solve_lateral
 from ..kernels.settling import (
     REFRESH,
+    Exact,
     follow_interneurons,
     follow_lateral,
     invert,
@@ -165,10 +165,6 @@ class TwoLayerNSM(OfThePaper, OnlineEstimator):
         Learning rate of the whitening layer, zeta_t = whitening_eta0 / (1 + whitening_decay t).
     mean_window : int, default=None
         Samples of the running means. None: all, as in the paper.
-    dynamics : {"exact", "gradient"}, default="exact"
-        How the neurons settle: exactly (a nonnegative quadratic program), or by the iteration of the algorithm box.
-    gamma, settle_tol, settle_steps : float, float, int, default=None, 1e-10, 10000
-        Of the gradient dynamics: the step (None: a safe one), the relative error of the activities at the end, and the most steps.
     guards : bool or collection of str, default=True
         Repairs to switch on: all, none, or some of ("silent", "spectrum"); see `bionica.kernels.guards`.
     init : "random" or dict, default="random"
@@ -186,12 +182,10 @@ class TwoLayerNSM(OfThePaper, OnlineEstimator):
         The estimated A, pseudoinverse of `components_`, (n_features, n_components); and its transpose, a spectrum in each row.
     W_xh_, W_hg_, W_hy_, W_yy_ : ndarray
         The weights, (n_components, n_features) and three times (n_components, n_components).
-    n_components_, n_features_in_, n_samples_seen_ : int
-        Outputs, mixtures per sample, and samples learned from.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the mixtures, if X had string column names.
+    n_components_, n_features_in_, n_samples_seen_, feature_names_in_ : int, int, int, ndarray
+        Outputs, mixtures per sample, samples learned from; names of the mixtures, if X had string column names.
     repairs_ : dict of str to int
-        How often each guard acted; samples that were regularised (nearly singular lateral weights) or did not settle.
+        How often each guard acted; samples that were regularised (nearly singular lateral weights).
 
     Examples
     --------
@@ -243,10 +237,6 @@ class TwoLayerNSM(OfThePaper, OnlineEstimator):
         whitening_eta0: float = 0.01,
         whitening_decay: float = 0.01,
         mean_window: int | None = None,
-        dynamics: str = "exact",
-        gamma: float | None = None,
-        settle_tol: float = 1e-10,
-        settle_steps: int = 10_000,
         guards: bool | Iterable[str] = True,
         init: str | dict[str, Any] = "random",
         n_epochs: int = 1,
@@ -260,10 +250,6 @@ class TwoLayerNSM(OfThePaper, OnlineEstimator):
         self.whitening_eta0 = whitening_eta0
         self.whitening_decay = whitening_decay
         self.mean_window = mean_window
-        self.dynamics = dynamics
-        self.gamma = gamma
-        self.settle_tol = settle_tol
-        self.settle_steps = settle_steps
         self.guards = guards
         self.init = init
         self.n_epochs = n_epochs
@@ -279,6 +265,6 @@ class TwoLayerNSM(OfThePaper, OnlineEstimator):
             W_hg = W["W_hg"].astype(dtype)
             state = first_state(RULE, dtype, rng, W | {"M": W_hg.T @ W_hg})
         eps = float(np.finfo(dtype).eps)
-        params = Params(self._dynamics(dtype), self._chosen_guards(), 0, int(self.mean_window or 0), eps)
+        params = Params(Exact(eps), self._chosen_guards(), 0, int(self.mean_window or 0), eps)
         rates = Schedule(self.eta0, self.decay, self.power, 1.0), Schedule(self.whitening_eta0, self.whitening_decay)
         return NetworkLearner(state, params, rates)
