@@ -7,6 +7,7 @@ import zipfile
 import numpy as np
 import pytest
 import scipy.io
+import scipy.sparse
 
 import bionica
 from bionica.io import Columns, InputError, RowSample, import_optional, open_reader, open_writer
@@ -155,6 +156,8 @@ def test_the_only_matrix_among_arrays_is_read_and_several_are_listed(tmp_path, X
     for name, array in (("time", X[:, 0]), ("group/data", X)):
         group.create_array(name, shape=array.shape, dtype=array.dtype)[:] = array
     scipy.io.savemat(tmp_path / "x.mat", {"time": X[:, 0], "data": X, "n": 3.0, "name": "word", "s": {"a": X}})
+    scipy.io.savemat(tmp_path / "sparse.mat", {"S": scipy.sparse.csc_matrix(X)})
+    assert "S is a sparse matrix" in refused(tmp_path / "sparse.mat")
     for suffix in ("h5", "zarr", "mat"):
         with open_reader(tmp_path / f"x.{suffix}") as reader:
             assert np.array_equal(reader.read(), X)

@@ -60,6 +60,8 @@ def open_mat(path: Path, columns: Columns, axis: int | None = None, dataset: str
     else:
         chosen, notes = choose_array(str(path), shapes, dataset)
     matrix = loadmat(path, variable_names=[chosen])[chosen]
+    if not isinstance(matrix, np.ndarray):
+        raise InputError(f"{path}: {chosen} is a sparse matrix: save it as a full one")
     if chosen in scenes:  # MATLAB counts pixels down the columns of the image
         matrix = (matrix if len(matrix) == pixels else matrix.T).reshape(*image, -1, order="F")
     reader = MatrixReader(str(path), lambda: matrix, axis or 0, columns)
