@@ -32,6 +32,7 @@ h1{font-size:1.7rem;margin-bottom:.2rem}h2{font-size:1.25rem;margin-top:2.4rem;b
 p{max-width:60rem}.lead,figcaption{color:var(--soft)}figcaption{font-size:.9rem}
 figure{margin:1rem 0;overflow-x:auto}img{max-width:100%;height:auto}figure img{background:#fff}
 .beside{display:flex;flex-wrap:wrap;gap:1.5rem}.beside>*{flex:1 1 24rem;min-width:0}.beside>figure{flex:0 1 auto}
+.beside figcaption{width:0;min-width:100%}
 .slides fieldset{border:0;margin:0;padding:0;display:flex;flex-wrap:wrap;gap:.2rem .9rem}
 .slides [type=range],.slides img{width:100%}.slides label{padding:.2rem 0}.slides figure{margin:.5rem 0}
 .caption{font-weight:600;margin:.5rem 0}
@@ -179,7 +180,10 @@ def write_separation(
     X = np.where(np.isnan(X), Y @ A.T, X)  # a missing cell has no residual
     U = X @ np.asarray(network.components_).T
     diagnosis, choice, d = network.diagnosis_, getattr(network, "choice_", None), min(len(names), MOST_SOURCES)
-    uncertainty, A, shown = diagnosis.uncertainty_, A[:, :d], names[:d]
+    uncertainty, A, shown, channels = diagnosis.uncertainty_, A[:, :d], names[:d], reader.wavelengths
+    label = reader.unit or "wavelength"
+    if channels is None:
+        channels, label = np.arange(1, len(A) + 1), "number of the mixture"
     if d < len(names):
         facts = [*facts, ("drawn", f"the first {d} of {len(names)} sources")]
     verdict = f'<div class="verdict {"good" if diagnosis.ok else "bad"}">{"".join(map(text, lines))}</div>'
@@ -195,7 +199,8 @@ def write_separation(
         sections["Number of sources"] = [show(caption, 6.0, 3.2, plot.number_of_sources, choice)]
     if alternatives := getattr(network, "alternatives_", {}):
         why = "The data do not decide between these numbers. Choose by what is known of the samples and of the spectra."
-        drawn = [_alternative(show, number, fit) for number, fit in ({len(names): network} | alternatives).items()]
+        fits = {len(names): network} | alternatives
+        drawn = [_alternative(show, number, fit, channels, label) for number, fit in fits.items()]
         sections["Other numbers of sources"] = [text(why), beside(*drawn)]
     if reader.image_shape:
         step = -(-max(reader.image_shape[:2]) // _SIDE)
@@ -211,10 +216,8 @@ def write_separation(
         size = (1.5 + 0.9 * d, 0.6 + 0.35 * len(A))
         sections["Mixing matrix"] = [show(caption, *size, plot.weights, A, rows=mixtures, columns=shown)]
     else:
-        caption, channels = "Each spectrum is divided by its largest value.", reader.wavelengths
-        options: dict[str, Any] = {"names": shown, "label": reader.unit or "wavelength"}
-        if channels is None:
-            channels, options["label"] = np.arange(1, len(A) + 1), "number of the mixture"
+        caption = "Each spectrum is divided by its largest value."
+        options: dict[str, Any] = {"names": shown, "label": label}
         if uncertainty is not None:
             options["error"] = uncertainty.mixing[:, :d]
             caption += " The band is two standard errors wide on either side, from fits to halves of the samples."
@@ -227,7 +230,6 @@ def write_separation(
             "What the sources leave of each mixture: noise, or a pattern that may be another source. Orange: negative."
         )
         residual = X - network.inverse_transform(Y)
-        label = "mixture" if reader.wavelengths is None else reader.unit or "wavelength"
         sections["Residual"] = [show(caption, 9.0, 4.2, _residual, residual, t, mixtures, t_label, label)]
     caption, size = "Before negative values are set to zero. A good fit has almost none.", (9.0, 0.8 + 0.5 * d)
     sections["Distribution of each source"] = [show(caption, *size, plot.distributions, U[:, :d], names=shown)]
@@ -236,13 +238,13 @@ def write_separation(
     return figures
 
 
-def _alternative(show: Callable[..., str], number: int, fit: Any) -> str:
+def _alternative(show: Callable[..., str], number: int, fit: Any, channels: Array, label: str) -> str:
     """Draw the spectra of a fit with another number of sources, with the errors of its outputs."""
     A, u = np.asarray(fit.mixing_)[:, :MOST_SOURCES], fit.diagnosis_.uncertainty_
     errors = "" if u is None else "Standard errors: " + ", ".join(f"{error:.0%}" for error in u.sources) + "."
     caption = f"{number} sources. {errors} {fit.diagnosis_.measures.residual:.2%} of the variance of X is unexplained."
     names = [str(i + 1) for i in range(A.shape[1])]
-    return show(caption, 5.0, 3.0, plot.spectra, A, np.arange(1, len(A) + 1), names=names, label="mixture")
+    return show(caption, 3.6, 2.6, plot.spectra, A, channels, names=names, label=label)
 
 
 def _residual(R: Array, t: Array, names: Sequence[str], *labels: str, ax: Any) -> None:
