@@ -51,6 +51,10 @@ def test_river_checks(network):
     from bionica.river import RiverTransformer
 
     class Checked(RiverTransformer):
+        @classmethod
+        def _unit_test_params(cls):
+            yield {"estimator": clone(network)}
+
         def _unit_test_skips(self):  # features that appear and disappear, as river's adapters of scikit-learn skip them
             emerging = {f"check_{kind}_features" for kind in ("emerging", "disappearing", "radically_disappearing")}
             return emerging | {"check_learn_many_matches_learn_one"}

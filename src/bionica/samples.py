@@ -333,7 +333,7 @@ class DaskRows(ChunkedRows):
         """``of_block(block, number of its first row, *arguments)`` for some blocks, not yet computed."""
         from dask import delayed
 
-        # Sent once to each worker. In a tuple, Dask 2024.12 to 2025.3 would call the functions.
+        # One argument, which is sent once to each worker.
         do = delayed(partial(_of_block, self.name, self._steps, of_block, arguments), pure=False, traverse=False)
         return [do(self._blocks[i], int(self._first[i]), pure=False) for i in blocks]
 
