@@ -50,16 +50,7 @@ def test_river_checks(network):
     checks = pytest.importorskip("river.checks")
     from bionica.river import RiverTransformer
 
-    class Checked(RiverTransformer):
-        @classmethod
-        def _unit_test_params(cls):
-            yield {"estimator": clone(network)}
-
-        def _unit_test_skips(self):  # features that appear and disappear, as river's adapters of scikit-learn skip them
-            emerging = {f"check_{kind}_features" for kind in ("emerging", "disappearing", "radically_disappearing")}
-            return emerging | {"check_learn_many_matches_learn_one"}
-
-    checks.check_estimator(Checked(network))
+    checks.check_estimator(RiverTransformer(network))
 
 
 def test_river_transformer_is_the_estimator(X):

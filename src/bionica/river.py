@@ -1,10 +1,13 @@
 """bionica's online estimators as transformers of river (https://riverml.xyz), which is imported only here."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from river import base
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+
+from . import StreamingNICA
 
 __all__ = ["RiverTransformer"]
 
@@ -74,3 +77,16 @@ class RiverTransformer(base.MiniBatchTransformer):  # type: ignore[misc]
         known = list(getattr(self.model, "feature_names_in_", sorted(X.columns)))
         # If columns are missing or unknown, the estimator's message says which.
         return X[known] if set(known) == set(X.columns) else X
+
+    @classmethod
+    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
+        yield {"estimator": StreamingNICA(random_state=0)}
+
+    def _unit_test_skips(self) -> set[str]:
+        """River's checks in which features appear and disappear, as its own adapter of scikit-learn's estimators skips them."""
+        return {
+            "check_emerging_features",
+            "check_disappearing_features",
+            "check_radically_disappearing_features",
+            "check_learn_many_matches_learn_one",
+        }
