@@ -293,3 +293,17 @@ def test_findings_name_the_mixtures_by_their_names():
         model.fit(X)
     assert "0 nm" in model.diagnose(X).details
     assert "0 nm" in bionica.separate(X, 2, method="batch", random_state=0).diagnosis_.details
+
+
+def test_walls_that_did_not_settle_are_said():
+    """A signed mixture with noise as large as its weakest source: the fit is a stage on the way, and `separate` says so too."""
+    rng = np.random.default_rng(5002)
+    d = int(rng.integers(2, 6))
+    k = d + int(rng.integers(0, 2 * d))
+    S = rng.exponential(size=(3000, d)) * (rng.random((3000, d)) < rng.choice([0.3, 0.6, 1]))
+    X = S @ rng.standard_normal((k, d)).T
+    X += X.std() * 10 ** (-rng.choice([10, 20, 30]) / 20) * rng.standard_normal(X.shape)
+    cone = MinimumVolumeCone(d, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="did not settle"):
+        cone.fit(X)
+    assert "unsettled" in [one.name for one in cone.diagnose(X, refit=False).findings]

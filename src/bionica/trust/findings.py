@@ -54,6 +54,7 @@ CHECKS = {
         "{sources}: absent from too few samples to be told from the others (error about {error:.0%})",
         ("background", "known"),
     ),
+    "unsettled": Check(0, "the walls of the cone did not settle, and the fit is a stage on their way", ("count", "average")),
     # Share of the variance of an output that others make by being subtracted from it.
     "negative": Check(0.015, "{sources}: negative where other outputs are large", ("cone", "mean", "count")),
     # Lower quartile of an output below zero, in standard deviations: as if a mean had been subtracted.
@@ -188,11 +189,12 @@ def measure(
     noise: Array | None = None,
     uncorrelated: bool = True,
     tracking: bool = False,
+    settled: bool = True,
 ) -> Measures:
     """Measure components W (d, k) and spectra A (k, d) on rows X, some of n, without outliers.
 
     `noise` (d,) is the standard deviation of the noise of each output, if the fit knows it. `uncorrelated` outputs have unit
-    variance. `tracking`: the mixing changes, which makes outputs negative.
+    variance. `tracking`: the mixing changes, which makes outputs negative. `settled`: the walls of a cone did.
     """
     W, A = np.asarray(W, np.float64), np.asarray(A, np.float64)
     d, k = W.shape
@@ -243,6 +245,7 @@ def measure(
         *(exceeds("spectra", below) if nonnegative else []),
         *exceeds("duplicate", alike.max(axis=0)),
         *(exceeds("ceiling", _clipped(X), "mixtures") if len(X) >= 200 else []),
+        *([] if settled else [finding("unsettled")]),
     ]
     if found:
         found += exceeds(
