@@ -54,7 +54,9 @@ CHECKS = {
         "{sources}: absent from too few samples to be told from the others (error about {error:.0%})",
         ("background", "known"),
     ),
-    "unsettled": Check(0, "the walls of the cone did not settle, and the fit is a stage on their way", ("count", "average")),
+    "unsettled": Check(
+        0, "the walls of the cone did not settle, and the fit is a stage on their way", ("count", "average")
+    ),
     # Share of the variance of an output that others make by being subtracted from it.
     "negative": Check(0.015, "{sources}: negative where other outputs are large", ("cone", "mean", "count")),
     # Lower quartile of an output below zero, in standard deviations: as if a mean had been subtracted.
