@@ -123,10 +123,10 @@ class RunningWhitening:
             return False
         if self.power == 0:
             if v @ v > 0:
-                self.power, self.prior, self.n, self.due = v @ v / self.d, 1.0, float(self.d), float(self.d)
+                self.power, self.prior, self.n, self.due = v @ v / self.d, 1.0, self.d + 6.0, self.d + 6.0
                 self.K = self.K / np.sqrt(self.power)
             return False
-        if self.age < self.d and v @ v > 30 * self.energy():  # the first sample was too small
+        if self.age < self.d + 6 and v @ v > 30 * self.energy():  # the first sample was too small
             self.level = 0.0
             return False
         return True
@@ -212,7 +212,7 @@ class RunningWhitening:
     def restart(self):
         L = np.linalg.cholesky(self.K @ self.K.T)
         self.K = np.linalg.solve(L, self.K)  # the rows of K, orthonormal
-        self.restarts += self.age >= self.d
+        self.restarts += self.age >= self.d + 6
         blocks = min(self.past.n, 1)
         self.begin()
         self.past.n = blocks

@@ -20,7 +20,7 @@ g = tau/q one outlier in 1000 cost a factor of 20 to 200. A sample that equals t
 that repeats itself for a thousand horizons would make C vanish.
 
 *Start.* The first nonzero sample sets the scale and nothing else (it may be an outlier): K = Q / sqrt(power), Q orthonormal,
-counted as d samples with the covariance power I. What is left of them is removed as samples come, C <- C - share I, by rank-1
+counted as d + 6 samples with the covariance power I. What is left of them is removed as samples come, C <- C - share I, by rank-1
 steps at growing intervals, so that after 20 d samples nothing is left of it, for any condition number. If one of the first samples
 is far larger (the first was too small), or if the outputs lose their size (it was an outlier), everything starts again.
 
@@ -60,10 +60,11 @@ P_1, P_2 = 0.02, 0.005
 STEP, SPARE = 0.05, 1.5
 #: Longest run of identical samples; later repeats are ignored.
 PATIENCE = 30
-#: The first scale counts as d samples, and nothing is left of it after START d samples.
-START = 20.0
-#: If one of the first d samples has LARGER times the mean energy, or if outputs fall below LOST times their usual energy, the scale
-#: was wrong. With a horizon a block of outputs with such variances is a change.
+#: The first scale counts as d + PRIOR_SAMPLES samples, and nothing is left of it after START d samples. With 0 for PRIOR_SAMPLES
+#: outliers of 10 times from sample 300 on (one in 1,000) leave 6.8 times the error at d = 3.
+PRIOR_SAMPLES, START = 6.0, 20.0
+#: If one of the first d + PRIOR_SAMPLES samples has LARGER times the mean energy, or if outputs fall below LOST times their usual
+#: energy, the scale was wrong. With a horizon a block of outputs with such variances is a change.
 LARGER, LOST = 30.0, 3e-4
 #: Share of the first sample's power that C never falls below, and with a horizon (1e-16: a frozen channel makes C singular).
 FLOOR, FLOOR_HORIZON = 1e-16, 1e-10
@@ -202,7 +203,7 @@ def is_usable(white, u, v):
     while j < d:
         last[j] = u[j]
         j += 1
-    return (white.power[0] > 0 and white.age[0] >= d) or is_scaled(white, v)
+    return (white.power[0] > 0 and white.age[0] >= d + PRIOR_SAMPLES) or is_scaled(white, v)
 
 
 @cold
@@ -221,7 +222,7 @@ def is_scaled(white, v):
                 K[i, j] *= f
         white.power[0] = 1 / (f * f)
         white.prior[0] = 1.0
-        white.n[0] = d
+        white.n[0] = d + PRIOR_SAMPLES
         white.due[0] = white.n[0]
     return False
 
@@ -322,7 +323,7 @@ def maintain(white: WhiteningState, V: np.ndarray, horizon: int, repairs: np.nda
     white.level[0] = max(white.level[0], float(wrong))
     if wrong or (changed and horizon > 0):
         # In the first samples the scale was wrong, and nothing has changed.
-        repairs[RESTART] += age >= d
+        repairs[RESTART] += age >= d + PRIOR_SAMPLES
         Q, R = np.linalg.qr((V @ K).T)
         K[:] = (Q * np.where(np.diag(R) < 0, -1.0, 1.0)).T
         for name in ("v_bar", "n", "age", "power", "prior", "due", "usual", *_BLOCK):
