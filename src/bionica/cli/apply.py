@@ -10,10 +10,9 @@ import typer
 import bionica
 
 from .. import io
+from . import options
 from .console import Console, counted
-from .separate import Decimal, OfJson, OfQuiet, _Read, _Talk, default_output, differing_channel
-
-_MISSING = ("BatchNICA", "MinimumVolumeCone")  # estimators whose `transform` takes missing values
+from .separate import default_output, differing_channel
 
 
 def apply(
@@ -21,18 +20,18 @@ def apply(
     inputs: Annotated[list[Path], typer.Argument(metavar="INPUT", help="Files of mixtures; each is read by itself.")],
     output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="File for the sources.")] = None,
     interpolate: Annotated[bool, typer.Option("--interpolate", help="Interpolate to the model's wavelengths.")] = False,
-    axis: Annotated[int | None, _Read(min=0, max=1, metavar="0|1", help="Axis of the samples: 0 is rows.")] = None,
-    use: Annotated[str | None, _Read(metavar="COLUMNS", help="The mixtures: red,blue or 2-4,7, from 1 on.")] = None,
-    skip: Annotated[str | None, _Read(metavar="COLUMNS", help="Columns that are not mixtures.")] = None,
-    skip_lines: Annotated[int, _Read(min=0, metavar="N", help="Lines of text before the table.")] = 0,
-    header: Annotated[bool | None, _Read("--header/--no-header", help="Whether the first line holds names.")] = None,
-    decimal: Annotated[Decimal | None, _Read(help="Decimal point of text, read and written.")] = None,
-    encoding: Annotated[str | None, _Read(metavar="NAME", help="Encoding of text: utf-8, cp1252, ...")] = None,
-    dataset: Annotated[str | None, _Read(metavar="NAME", help="Array or sheet, if a file holds several.")] = None,
-    optical_density: Annotated[bool, _Read("--optical-density", help="Images of light to absorbance.")] = False,
-    force: Annotated[bool, _Talk("--force", help="Replace files that exist.")] = False,
-    json: OfJson = False,
-    quiet: OfQuiet = False,
+    axis: options.Axis = None,
+    use: options.Use = None,
+    skip: options.Skip = None,
+    skip_lines: options.SkipLines = 0,
+    header: options.Header = None,
+    decimal: options.Decimal = None,
+    encoding: options.Encoding = None,
+    dataset: options.Dataset = None,
+    optical_density: options.OpticalDensity = False,
+    force: options.Force = False,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Find the sources of new files by a model that has been fitted. The sources of x.csv are written to x-sources.csv.
 
@@ -46,37 +45,34 @@ def apply(
         raise typer.BadParameter("-o names one file: omit it for several inputs, whose sources are written beside them")
     console = Console(json=json, quiet=quiet)
     with console.session(interrupted="Interrupted: files that are complete stay"):
+        from sklearn.utils import get_tags
+
         paths = [default_output(path, f"{path.stem}-sources") for path in inputs] if output is None else [output]
-        network, files = bionica.load(model), io.check_inputs(inputs)
+        network, read = bionica.load(model), io.check_inputs(inputs)
         known = [*vars(network).pop("feature_names_in_", [])]  # blocks are arrays, which have no names
         d, written = len(network.components_), list[dict[str, Any]]()
+        lines = [f"{counted(d, 'sources')} by {type(network).__name__} of {model}."]
         for path, target in zip(inputs, paths, strict=True):
             io.check_format(target, images=path.suffix.lower() in io.PIXELS)
         targets = [io.Target("-o", file, force) for target in paths for file in io.output_files(target, d)]
-        io.check_targets(targets, [model, *files])
+        io.check_targets(targets, [model, *read])
         form: dict[str, Any] = {"axis": axis, "columns": io.Columns(use, skip), "header": header, "decimal": decimal}
         form |= {"skip_lines": skip_lines, "encoding": encoding, "dataset": dataset, "optical_density": optical_density}
-        form["missing"] = type(network).__name__ in _MISSING and not interpolate
+        form["missing"] = get_tags(network).input_tags.allow_nan and not interpolate
         for path, target in zip(inputs, paths, strict=True):
             with io.open_reader(path, **form) as reader:
                 choose = matching(known, network.n_features_in_, model, reader, interpolate, console.note)
                 console.note(*(f"{reader.name}: {note}" for note in reader.notes))
-                labels: dict[str, Any] = {"label_names": reader.label_names, "label_types": reader.label_types}
-                labels |= {"names": [*network.get_feature_names_out()], "decimal": decimal or reader.decimal}
-                shape, size, n = reader.image_shape, reader.pixel_size, 0
+                names, n = [*network.get_feature_names_out()], 0
                 dtype = network.transform(np.ones((1, network.n_features_in_))).dtype
-                with io.open_writer(target, d, dtype, shape, pixel_size=size, **labels) as writer:
+                with io.open_writer(target, d, dtype, names=names, **reader.layout) as writer:
                     for block, beside in reader.labelled_blocks():
                         writer.write(network.transform(choose(block)), beside)
                         n += len(block)
-            names = [str(file) for file in io.output_files(target, d)]
-            written.append({"input": str(path), "samples": n, "output": names})
-        lines = [
-            f"{each['input']}: {counted(each['samples'], 'samples')}. Wrote {', '.join(each['output'])}"
-            for each in written
-        ]
-        first = f"{counted(d, 'sources')} by {type(network).__name__} of {model}."
-        console.result([first, *lines], {"model": str(model), "sources": d, "files": written, "notes": console.notes})
+            files = [str(file) for file in io.output_files(target, d)]
+            written.append({"input": str(path), "samples": n, "output": files})
+            lines.append(f"{path}: {counted(n, 'samples')}. Wrote {', '.join(files)}")
+        console.result(lines, {"model": str(model), "sources": d, "files": written, "notes": console.notes})
 
 
 def matching(

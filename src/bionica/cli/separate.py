@@ -12,7 +12,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
@@ -28,6 +28,7 @@ import bionica
 
 from .. import io
 from ..io.files import complete_files
+from . import options
 from .console import Console, StandardInput, counted, ignore_broken_pipe, one_line
 
 AUTO = "auto"
@@ -52,14 +53,9 @@ _CLASSES = METHODS | NETWORKS
 _OFFLINE = (AUTO, "batch", "cone")
 
 Scale = StrEnum("Scale", ["variance", "mean", "sum"])
-Decimal = StrEnum("Decimal", {"point": ".", "comma": ","})
 
-_Read = partial(typer.Option, rich_help_panel="How the input is read")
 _Model = partial(typer.Option, rich_help_panel="The model")
 _Stream = partial(typer.Option, rich_help_panel="Pipes, and mixing that changes")
-_Talk = partial(typer.Option, rich_help_panel="What is printed and replaced")
-OfJson = Annotated[bool, _Talk("--json", help="Print one line of JSON in place of everything else.")]
-OfQuiet = Annotated[bool, _Talk("--quiet", "-q", help="Print nothing but errors.")]
 _INPUT_HELP = "Mixtures: .csv .tsv .xlsx .npy .npz .parquet .h5 .mat .zarr, images, instruments, or - (a pipe)."
 _OUTPUT_HELP = "File for the sources [INPUT-sources.csv]."
 _METHOD_HELP = f"""auto: cone (sources may be correlated), or batch (uncorrelated) if X has both signs and it is better.
@@ -74,15 +70,15 @@ def separate(
     mixing: Annotated[Path | None, typer.Option(metavar="FILE", help="File for the spectra, a row each.")] = None,
     report: Annotated[Path | None, typer.Option(metavar="FILE", help="Page of pictures: page.html.")] = None,
     figures: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Its figures as .pdf and .svg.")] = None,
-    axis: Annotated[int | None, _Read(min=0, max=1, metavar="0|1", help="Axis of the samples: 0 is rows.")] = None,
-    use: Annotated[str | None, _Read(metavar="COLUMNS", help="The mixtures: red,blue or 2-4,7, from 1 on.")] = None,
-    skip: Annotated[str | None, _Read(metavar="COLUMNS", help="Columns that are not mixtures.")] = None,
-    skip_lines: Annotated[int, _Read(min=0, metavar="N", help="Lines of text before the table.")] = 0,
-    header: Annotated[bool | None, _Read("--header/--no-header", help="Whether the first line holds names.")] = None,
-    decimal: Annotated[Decimal | None, _Read(help="Decimal point of text, read and written.")] = None,
-    encoding: Annotated[str | None, _Read(metavar="NAME", help="Encoding of text: utf-8, cp1252, ...")] = None,
-    dataset: Annotated[str | None, _Read(metavar="NAME", help="Array or sheet, if a file holds several.")] = None,
-    optical_density: Annotated[bool, _Read("--optical-density", help="Images of light to absorbance.")] = False,
+    axis: options.Axis = None,
+    use: options.Use = None,
+    skip: options.Skip = None,
+    skip_lines: options.SkipLines = 0,
+    header: options.Header = None,
+    decimal: options.Decimal = None,
+    encoding: options.Encoding = None,
+    dataset: options.Dataset = None,
+    optical_density: options.OpticalDensity = False,
     method: Annotated[str, _Model(metavar="NAME", help=_METHOD_HELP)] = AUTO,
     known: Annotated[Path | None, _Model(metavar="FILE", help="Known spectra, in the form of --mixing.")] = None,
     signed_mixing: Annotated[bool, _Model("--signed-mixing", help="Spectra may be negative.")] = False,
@@ -95,9 +91,9 @@ def separate(
     scheduler: Annotated[
         str | None, _Model(metavar="ADDRESS", help="Dask cluster that fits .zarr and writes .zarr: tcp://host:8786.")
     ] = None,
-    force: Annotated[bool, _Talk("--force", help="Replace files that exist.")] = False,
-    json: OfJson = False,
-    quiet: OfQuiet = False,
+    force: options.Force = False,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Find the nonnegative sources of mixtures, and how each of them enters the mixtures: its spectrum.
 
@@ -138,25 +134,27 @@ def separate(
     console = Console(json=json, quiet=quiet, data_on_stdout=path is None)
     with console.session(interrupted="Interrupted: nothing was written"):
         run = Separation(
-            console=console, inputs=inputs, path=path, mixing=mixing, report=report, figures=figures, model=model, known=known,
-            n_sources=n_sources, method="cone" if of_cone else method, cone=cone, seed=seed,
-            horizon=horizon, axis=axis, decimal=decimal, resume=resume, scheduler=scheduler,
+            console=console, inputs=inputs, path=path, known=known, n_sources=n_sources, horizon=horizon, decimal=decimal,
+            outputs={"model": model, "mixing": mixing, "report": report, "figures": figures},
+            method="cone" if of_cone else method, cone=cone, seed=seed,
         )  # fmt: skip
-        run.check_files(force)
+        run.check_files(force, resume)
         form: dict[str, Any] = {"header": header, "decimal": decimal, "skip_lines": skip_lines, "encoding": encoding}
         form["columns"] = io.Columns(use, skip)
         if from_pipe:
-            run.stdin = StandardInput(typer.get_binary_stream("stdin"))
-            run.reader = io.open_pipe(run.stdin, **form)
+            stdin = StandardInput(typer.get_binary_stream("stdin"))
+            run.reader = io.open_pipe(stdin, **form)
         else:
             form |= {"axis": axis, "dataset": dataset, "optical_density": optical_density}
-            form["missing"] = horizon is None and method in _OFFLINE
-            run.reader = io.open_reader(inputs, **form)
+            run.reader = io.open_reader(inputs, **form, missing=horizon is None and method in _OFFLINE)
         if method in NETWORKS:
             better = "streaming, batch and cone separate more reliably"
             console.note(f"--method {method} is {NETWORKS[method]}, a model of a neural circuit: {better}")
         with run.reader:
-            run.stream() if from_pipe or horizon else run.file()
+            if from_pipe or horizon:
+                run.stream(stdin if from_pipe else None, resume)
+            else:
+                run.file(axis, scheduler)
 
 
 def default_output(path: Path, stem: str) -> Path:
@@ -181,69 +179,59 @@ class Separation:
     console: Console
     inputs: list[str]
     path: Path | None
-    mixing: Path | None
-    report: Path | None
-    figures: Path | None
-    model: Path | None
+    outputs: dict[str, Path | None]  # the other files, by the name of their option
     known: Path | None
     n_sources: int | None
     method: str
     cone: dict[str, Any]  # options of the cone
     seed: int
     horizon: int | None
-    axis: int | None
     decimal: str | None
-    resume: bool
-    scheduler: str | None
     reader: Any = None
-    stdin: StandardInput | None = None  # if the input is a pipe
     network: Any = None
     known_names: list[str] = field(default_factory=list)
     started: float = field(default_factory=time.monotonic)
 
-    def check_files(self, force: bool) -> None:
+    def check_files(self, force: bool, resume: bool) -> None:
         """Raise if an output cannot be written, or is an input or another output, before anything is read."""
-        targets, from_pipe, to_stdout = [], self.inputs == ["-"], self.path is None
+        from_pipe, report, mixing = self.inputs == ["-"], self.outputs["report"], self.outputs["mixing"]
         inputs = [Path("/dev/stdin")] if from_pipe else io.check_inputs(self.inputs)
         inputs += io.check_inputs([self.known]) if self.known is not None else []
-        if (from_pipe and sys.stdin is None) or (to_stdout and sys.stdout is None):
+        if (from_pipe and sys.stdin is None) or (self.path is None and sys.stdout is None):
             raise io.InputError("standard input or output is closed: give files, the INPUT and -o")
-        if self.path is not None:
-            io.check_format(self.path, images=all(Path(name).suffix.lower() in io.PIXELS for name in self.inputs))
-            files = io.output_files(self.path, self.n_sources)
-            targets += [io.Target("-o", file, force) for file in files]
-        if self.model is not None:
-            targets.append(io.Target("--model", self.model, force or self.resume))
-        if self.report is not None or self.figures is not None:
+        if report is not None and report.suffix.lower() not in (".html", ".htm"):
+            raise io.OutputError(f"--report {report}: the report is a page of HTML; give it the suffix .html")
+        if report is not None or self.outputs["figures"] is not None:
             io.import_optional("matplotlib", "--report", "plot")
-        if self.figures is not None:
-            targets.append(io.Target("--figures", self.figures))
-        if self.report is not None:
-            if self.report.suffix.lower() not in (".html", ".htm"):
-                raise io.OutputError(f"--report {self.report}: the report is a page of HTML; give it the suffix .html")
-            targets.append(io.Target("--report", self.report, force))
-        if self.mixing is not None:
-            io.check_format(self.mixing, "--mixing")
-            targets.append(io.Target("--mixing", self.mixing, force))
-        io.check_targets(targets, [*inputs, Path("/dev/stdout")] if to_stdout else inputs)
+        if mixing is not None:
+            io.check_format(mixing, "--mixing")
+        given = {name: path for name, path in self.outputs.items() if path is not None}
+        replaced = {"model": force or resume, "mixing": force, "report": force, "figures": False}
+        targets = [io.Target(f"--{name}", path, replaced[name]) for name, path in given.items()]
+        if self.path is None:
+            inputs.append(Path("/dev/stdout"))
+        else:
+            io.check_format(self.path, images=all(Path(name).suffix.lower() in io.PIXELS for name in self.inputs))
+            targets += [io.Target("-o", file, force) for file in io.output_files(self.path, self.n_sources)]
+        io.check_targets(targets, inputs)
 
     # ------------------------------------------------------------------------------------------ files
 
-    def file(self) -> None:
+    def file(self, axis: int | None, scheduler: str | None) -> None:
         """Fit the input, or evenly spread samples of a large one, and transform it block by block."""
         reader = self.reader
         X, sample_labels = reader.sample(max(FIRST, IN_MEMORY // (8 * reader.n_features)))
         n, k = reader.n_samples, X.shape[1]
         self.console.note(*(f"{reader.name}: {note}" for note in reader.notes))
         size = f"{reader.name} has {counted(n, 'samples')} of {counted(k, 'mixtures')}"
-        known_axis = self.axis is not None or reader.image_shape is not None or reader.wavelengths is not None
+        known_axis = axis is not None or reader.image_shape is not None or reader.wavelengths is not None
         known_axis |= bool(reader.header) and any(reader.header[j] for j in reader.labels)  # the file names its rows
         if n < k and not known_axis:
             raise io.InputError(f"{size}: if its columns are the samples, pass --axis 1; if not, --axis 0")
         if min(n, k) < 2:
             raise io.InputError(f"{size}: sources are found by comparing several samples and mixtures")
-        if self.scheduler is not None:
-            self._on_cluster(self.scheduler)
+        if scheduler is not None:
+            self._on_cluster(scheduler)
             self._finish(X, sample_labels, n)
             return
         if len(X) < n:
@@ -274,12 +262,12 @@ class Separation:
             ) from error
         with client, complete_files([self.path]) as (part,):
             X = da.from_zarr(str(Path(self.reader.name).resolve()))
-            X = (X.T if self.axis else X)[:, self.reader.columns]
+            X = (X.T if self.reader.axis else X)[:, self.reader.columns]
             self.network = self._fit(X)
             with cluster_faults():
                 self.network.transform(X).to_zarr(str(part))
-            if self.model is not None:
-                self.network.save(self.model)
+            if self.outputs["model"] is not None:
+                self.network.save(self.outputs["model"])
 
     def _fit(self, X: Any, large: bool = False) -> Any:
         """Count the sources, choose the method, fit and judge; if X are samples of a large file, networks learn from all of it."""
@@ -298,12 +286,12 @@ class Separation:
 
     def _save(self) -> None:
         """Write --model, with the names of mixtures and sources, by which `bionica apply` compares and writes files."""
-        if self.model is not None:
+        if self.outputs["model"] is not None:
             names = self.reader.names
             self.network.source_names_ = self.names
             if self.reader.header and len({*names}) == len(names):
                 self.network.feature_names_in_ = np.array(names, dtype=object)
-            self.network.save(self.model)
+            self.network.save(self.outputs["model"])
             vars(self.network).pop("feature_names_in_", None)  # blocks are arrays, which have no names
 
     def _known_spectra(self, path: Path, k: int) -> Any:
@@ -338,11 +326,6 @@ class Separation:
         return getattr(bionica, _CLASSES[self.method])(d, random_state=self.seed, **horizon)
 
     @property
-    def written_decimal(self) -> str:
-        """The decimal point of the outputs: that of --decimal, or of the input."""
-        return str(self.decimal or self.reader.decimal)
-
-    @property
     def names(self) -> list[str]:
         """The names of the sources, known ones first."""
         given = self.network.n_components  # a network that waits for its first samples has no n_components_ yet
@@ -351,43 +334,38 @@ class Separation:
         numbers = [*range(len(known) + 1, d + 1), *range(1, len(known) + 1)]  # a known one may be called "source_2"
         return [*known, *(name for i in numbers if (name := f"source_{i}") not in known)][:d]
 
-    @contextmanager
-    def _open_output(self, dtype: Any) -> Iterator[Any]:
+    def _open_output(self, dtype: Any) -> Any:
         """Open the output of the sources."""
-        reader, path, d = self.reader, self.path, len(self.names)
-        if path is not None and path.suffix.lower() in io.IMAGES and reader.image_shape is None:
-            io.check_format(path, images=False)
+        reader, path, names = self.reader, self.path, self.names
         if path is None:
-            names = [*reader.label_names, *self.names] if reader.header else None
-            yield io.TextWriter(typer.get_binary_stream("stdout"), names, self.written_decimal)
-            return
-        form: dict[str, Any] = {"label_names": reader.label_names, "label_types": reader.label_types}
-        form |= {"names": self.names, "decimal": self.written_decimal, "pixel_size": reader.pixel_size}
-        with io.open_writer(path, d, dtype, reader.image_shape, **form) as writer:
-            yield writer
+            header = [*reader.label_names, *names] if reader.header else None
+            return nullcontext(io.TextWriter(typer.get_binary_stream("stdout"), header, reader.decimal))
+        if path.suffix.lower() in io.IMAGES and reader.image_shape is None:
+            io.check_format(path)
+        return io.open_writer(path, len(names), dtype, names=names, **reader.layout)
 
     # ------------------------------------------------------------------------------------------ streams
 
-    def stream(self) -> None:
-        """Answer each sample with what was learned before it."""
-        reader = self.reader
-        self.network = self._saved()
+    def stream(self, stdin: StandardInput | None, resume: bool) -> None:
+        """Answer each sample, of a pipe or of a file, with what was learned before it."""
+        reader, model = self.reader, self.outputs["model"]
+        self.network = self._saved(model) if resume and model is not None else None
         self.console.say(f"Reading {reader.name}")
         blocks = reader.labelled_blocks()
         first = [next(blocks)]
         self.console.note(*(f"{reader.name}: {note}" for note in reader.notes))
         k, dtype = first[0][0].shape[1], first[0][0].dtype
         if self.network is None:
-            at_once = self.stdin is not None and self.n_sources is not None and self.method not in _OFFLINE
+            at_once = stdin is not None and self.n_sources is not None and self.method not in _OFFLINE
             self.network = self._new(None) if at_once else self._choose(first, blocks)
         elif k != self.network.n_features_in_:
-            learned = f"{self.model} learned from {self.network.n_features_in_} mixtures, and {reader.name} has {k}"
+            learned = f"{model} learned from {self.network.n_features_in_} mixtures, and {reader.name} has {k}"
             raise io.InputError(f"{learned}: choose the same ones with --use, or start again without --resume")
         network, rows = self.network, max(FIRST, min(self.horizon or 2**62, IN_MEMORY // (8 * k)))
         sample, recent = io.RowSample(rows), deque[Any](maxlen=rows if self.horizon else 0)
         stop: BaseException | None = None
-        if self.stdin is not None:
-            self.stdin.defer_interrupts()
+        if stdin is not None:
+            stdin.defer_interrupts()
         saved, complete = self.started, False
         with ignore_broken_pipe(), self._open_output(dtype) as writer:
             try:
@@ -399,11 +377,11 @@ class Separation:
                         self._save()
                         saved = time.monotonic()
             except (KeyboardInterrupt, io.InputError) as error:
-                if self.stdin is None:
+                if stdin is None:
                     raise
                 stop = error  # the samples of a pipe come once: keep what was made of them
             missing, n = getattr(network, "n_samples_until_start_", 0), network.n_samples_seen_
-            if missing and self.model is None and stop is None:
+            if missing and model is None and stop is None:
                 ended = f"{reader.name} ended after {n} samples, and {type(network).__name__} starts with {n + missing}"
                 raise io.InputError(f"{ended}: give more, continue later with --model FILE, or use --method streaming")
             complete = True
@@ -419,11 +397,7 @@ class Separation:
         if stop is not None and self.console.json:  # the object says so
             raise typer.Exit(130)
         if stop is not None:
-            remedy = (
-                f"continue from {self.model} with --resume"
-                if self.model
-                else "--model FILE would save what was learned"
-            )
+            remedy = f"continue from {model} with --resume" if model else "--model FILE would save what was learned"
             raise KeyboardInterrupt(f"Interrupted: {remedy}")
 
     def _choose(self, first: list[Any], blocks: Iterator[Any]) -> Any:
@@ -432,7 +406,7 @@ class Separation:
         Blocks that this takes are added to `first`. The estimator learns from them once more, so that its first answers are good.
         """
         n = max(FIRST, 100 + 20 * first[0][0].shape[1])
-        if self.stdin is not None:
+        if self.inputs == ["-"]:
             self.console.say(f"Choosing by the first {n} samples; --sources N --method streaming answers at once")
         while sum(len(block) for block, _ in first) < n and (block := next(blocks, None)):
             first.append(block)
@@ -447,26 +421,22 @@ class Separation:
         stream.choice_ = network.choice_
         return stream
 
-    def _saved(self) -> Any:
-        """Return the network of an earlier run, if --resume asks for it and it exists."""
-        if not self.resume or self.model is None:
+    def _saved(self, model: Path) -> Any:
+        """Return the network of an earlier run, if it exists."""
+        if not model.exists():
+            self.console.say(f"There is no {model} yet: starting from the beginning")
             return None
-        if not self.model.exists():
-            self.console.say(f"There is no {self.model} yet: starting from the beginning")
-            return None
-        self.network = network = bionica.load(self.model)
+        self.network = network = bionica.load(model)
         vars(network).pop("feature_names_in_", None)  # blocks are arrays, which have no names
         name, d, horizon = type(network).__name__, len(self.names), getattr(network, "horizon", None)
         method = {cls: method for method, cls in _CLASSES.items()}.get(name, name)
         if not hasattr(network, "partial_fit_transform"):
-            raise io.InputError(
-                f"{self.model} holds a {name}, which cannot learn from a stream: start again with --force"
-            )
+            raise io.InputError(f"{model} holds a {name}, which cannot learn from a stream: start again with --force")
         options = {"method": (self.method, method), "sources": (self.n_sources, d), "horizon": (self.horizon, horizon)}
         for option, (now, before) in options.items():
             if now not in (None, AUTO, before):
-                raise io.InputError(f"{self.model} learned with --{option} {before}: omit --{option}")
-        self.console.note(f"{self.model} is continued: the input must begin after the last sample that was answered")
+                raise io.InputError(f"{model} learned with --{option} {before}: omit --{option}")
+        self.console.note(f"{model} is continued: the input must begin after the last sample that was answered")
         return network
 
     # ------------------------------------------------------------------------------------------ results
@@ -477,11 +447,11 @@ class Separation:
         d, k, method, choice = len(self.names), X.shape[1], type(network).__name__, getattr(network, "choice_", None)
         files = [] if self.path is None else [str(file) for file in io.output_files(self.path, d)]
         has_started = not getattr(network, "n_samples_until_start_", 0)
-        mixing, report, folder = (self.mixing, self.report, self.figures) if has_started else (None, None, None)
-        if mixing is not None:
+        outputs = {name: path if has_started or name == "model" else None for name, path in self.outputs.items()}
+        if (mixing := outputs["mixing"]) is not None:
             spectra = np.ascontiguousarray(network.spectra_)
             form: dict[str, Any] = {"names": self.reader.names, "label_names": [""], "array": "spectra"}
-            with io.open_writer(mixing, k, spectra.dtype, decimal=self.written_decimal, **form) as writer:
+            with io.open_writer(mixing, k, spectra.dtype, decimal=self.reader.decimal, **form) as writer:
                 writer.write(spectra, [np.array(self.names)])
         names = [name.replace("_", " ") for name in self.names]
         candidates = list(choice.candidates) if choice else []
@@ -496,21 +466,20 @@ class Separation:
             lines.append(f"Estimated errors: {errors} (standard error, in percent of the standard deviation).")
         findings = self._findings(names)
         lines.append(f"Problems: {' '.join(findings) or 'none found.'}")
-        if report or folder:
+        if outputs["report"] or outputs["figures"]:
             from ..report import figure_bytes, write_separation
 
             numbers = np.linspace(n - len(X) + 1 if self.horizon else 1, n, len(X))
             texts: dict[str, Any] = {"names": names, "lines": [*lines, *self.console.notes]}
-            texts["facts"] = [("input", ", ".join(self.inputs))]
-            figures = write_separation(report, network, self.reader, X, numbers=numbers, labels=labels, **texts)
-            if folder:
+            texts |= {"facts": [("input", ", ".join(self.inputs))], "numbers": numbers, "labels": labels}
+            figures = write_separation(outputs["report"], network, self.reader, X, **texts)
+            if folder := outputs["figures"]:
                 with complete_files([folder]) as (part,):
                     part.mkdir()
                     for (i, (name, figure)), kind in product(enumerate(figures, 1), ("pdf", "svg")):
                         (part / f"{i:02}-{name}.{kind}").write_bytes(figure_bytes(figure, kind))
-        kinds = {"model": self.model, "mixing": mixing, "report": report, "figures": folder}
-        paths = {kind: path and str(path) for kind, path in kinds.items()}
-        written = [*files, *(f"{path} ({kind.replace('mixing', 'spectra')})" for kind, path in paths.items() if path)]
+        paths = {name: path and str(path) for name, path in outputs.items()}
+        written = [*files, *(f"{path} ({name.replace('mixing', 'spectra')})" for name, path in paths.items() if path)]
         summary = {
             "input": self.inputs, "sources": d, "mixtures": k, "samples": n, "method": method,
             "choice": choice and choice.why, "candidates": candidates, "seconds": seconds,

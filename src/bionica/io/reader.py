@@ -262,6 +262,12 @@ class Reader(ExitStack):
                 raise InputError(f"{option}{text!r}: {self.name} has no column {item!r}; it has {known}")
         return numbers
 
+    @property
+    def layout(self) -> dict[str, Any]:
+        """What `open_writer` takes to write sources as this input is laid out."""
+        names = ("image_shape", "pixel_size", "label_names", "label_types", "decimal")
+        return {name: getattr(self, name) for name in names}
+
     def column(self, j: int) -> str:
         """Return how the user knows mixture j: the number of its column, counted from 1, and its name."""
         number = f"column {self.columns[j] + 1}"
