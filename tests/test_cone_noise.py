@@ -98,10 +98,13 @@ def test_an_error_of_the_model_counts_as_noise_of_every_coordinate():
 # --- outliers
 
 
+SETTINGS = Settings(0.0, np.inf, None, np.empty((12, 0)), 3, normalize="sum")
+
+
 def begun(X):
     rows = ArrayRows(X)
     sample = sketch.sample_rows(rows, len(X))
-    return sketch.begin(rows, *sample, 3, "estimate", Settings(0.0, np.inf, None, np.empty((12, 0))), 0)
+    return sketch.begin(rows, *sample, SETTINGS)
 
 
 def test_the_distance_outside_is_that_off_the_subspace_and_beyond_a_facet():
@@ -176,14 +179,13 @@ def test_the_noise_does_not_change_the_gains_of_closed_data():
     """g minimises <(g' s - 1)^2> over the sources, not over outputs with noise of covariance v V V'."""
     _, X = closed(3000)
     state = begun(X)
-    none = np.empty((12, 0))
-    W, _, gains, *_ = sketch.readout(state, "sum", none)
+    W = sketch.readout(state, SETTINGS).components
     np.testing.assert_allclose((X @ W.T).sum(axis=1), 1, atol=1e-6)
     inverse, wall, v = state.fit.coordinates.inverse, state.fit.cone.wall, 0.01
     raw = state.raw._replace(scatter=state.raw.scatter + state.raw.n * v * inverse @ inverse.T)
     cone = state.fit.cone._replace(wall=wall._replace(variance=np.full(3, v)))
     noisy = state._replace(raw=raw, fit=state.fit._replace(cone=cone))
-    np.testing.assert_allclose(sketch.readout(noisy, "sum", none)[2], gains, rtol=1e-9)
+    np.testing.assert_allclose(sketch.readout(noisy, SETTINGS).components, W, rtol=1e-9)
 
 
 # --- streams
@@ -213,5 +215,5 @@ def test_a_horizon_weighs_samples_by_their_age_and_forgets_those_older_than_two(
     monkeypatch.setattr(
         sketch, "fit_data", lambda data, *args, **kw: weights.append(data.weights) or solve(data, *args, **kw)
     )
-    sketch.solve(state, Settings(0.0, horizon, None, np.empty((12, 0))))
+    sketch.solve(state, SETTINGS._replace(horizon=horizon))
     np.testing.assert_allclose(weights[0] / weights[0][-1], np.exp(-(n - 1 - state.samples.number) / horizon))

@@ -30,11 +30,11 @@ def fitted(X, **options):
 
 def on_all_rows(X, noise="estimate"):
     """W of the fit that holds all rows at once."""
-    settings = Settings(0.0, np.inf, None, np.empty((X.shape[1], 0)))
     seed = int(np.random.RandomState(0).randint(np.iinfo(np.int32).max))
+    settings = Settings(0.0, np.inf, None, np.empty((X.shape[1], 0)), 3, noise, seed=seed)
     rows = ArrayRows(X)
-    state = sketch.begin(rows, *sketch.sample_rows(rows, len(X)), 3, noise, settings, seed)
-    return sketch.readout(state, "variance", settings.known).components
+    state = sketch.begin(rows, *sketch.sample_rows(rows, len(X)), settings)
+    return sketch.readout(state, settings).components
 
 
 def test_without_noise_the_cone_is_that_of_all_rows():

@@ -593,7 +593,7 @@ def test_solving_again_takes_the_noise_that_the_first_solution_took(k, snr):
     _, X, _ = problem("copula0.3", 3000, 3, k, snr)
     cone = fitted(X, 3)
     first = cone._learner.state
-    again = solve(first, cone._learner.config.settings)
+    again = solve(first, cone._learner.settings)
     np.testing.assert_allclose(again.fit.coordinates.channel_noise, first.fit.coordinates.channel_noise, rtol=1e-9)
 
 

@@ -218,11 +218,7 @@ def rough_cones(U: Array, B: Array, variance: float) -> list[Array]:
             V = minimise_on_all(V, data, Wall(*(np.full(len(V), x) for x in (c, variance, _WIDTH, m))), tol=_WIDTH)[0]
             cones.append(V)
         return cones[-2:]
-    except (
-        ArithmeticError,
-        ValueError,
-        np.linalg.LinAlgError,
-    ):  # samples without a cone: the facets are not determined
+    except (ArithmeticError, ValueError, np.linalg.LinAlgError):  # samples do not determine the facets
         return []
 
 
@@ -236,14 +232,15 @@ def without_noise(data: Data, cone: Cone) -> Cone:
     V, sweeps, converged = tighten(data.U, cone.V, data.mean)
     zero = np.zeros(len(V))
     cone = cone._replace(wall=cone.wall._replace(variance=zero, e=zero))
-    A = data.B @ np.linalg.inv(V)
-    if (
-        data.known.size
-        or data.amounts.any()
-        or (len(A) and (np.sum(np.minimum(A, 0) ** 2, axis=0) > _NEGATIVE * np.sum(A**2, axis=0)).any())
-    ):
+    if data.known.size or data.amounts.any() or not _spectra_hold(V, data):
         return cone
     return cone._replace(V=V, n_iter=cone.n_iter + sweeps, converged=converged)
+
+
+def _spectra_hold(V: Array, data: Data) -> bool:
+    """Whether the spectra of V have no negative entries to speak of, or may have them."""
+    A = data.B @ np.linalg.inv(V)
+    return bool((np.sum(np.minimum(A, 0) ** 2, axis=0) <= _NEGATIVE * np.sum(A**2, axis=0)).all())
 
 
 def tighten(U: Array, V: Array, mean: Array) -> tuple[Array, int, bool]:
@@ -254,8 +251,8 @@ def tighten(U: Array, V: Array, mean: Array) -> tuple[Array, int, bool]:
     d, n = len(V), len(U)
     candidates: list[Array] = [np.empty(0, dtype=np.intp)] * d
     nearest = min(LEAST_NEAR, n - 1)
+    V = V / (V @ mean)[:, None]
     for sweep in range(MAX_ROUNDS):
-        V = V / (V @ mean)[:, None]
         Y = V @ U.T
         size = np.abs(Y).sum(axis=0)
         angle = np.where(size > 1e-8, Y / np.maximum(size, 1e-8), 1.0)  # the apex has no angle
@@ -264,9 +261,10 @@ def tighten(U: Array, V: Array, mean: Array) -> tuple[Array, int, bool]:
             candidates[i] = np.union1d(candidates[i], np.argpartition(row, nearest)[: nearest + 1])
             P[i] = _best_row(P, i, Y[:, candidates[i]])
         V = P @ V
+        V = V / (V @ mean)[:, None]
         if np.abs(P - np.eye(d)).max() < 1e-9:
-            return V / (V @ mean)[:, None], sweep + 1, True
-    return V / (V @ mean)[:, None], MAX_ROUNDS, False
+            return V, sweep + 1, True
+    return V, MAX_ROUNDS, False
 
 
 def _best_row(P: Array, i: int, near: Array) -> Array:
@@ -292,7 +290,7 @@ def _best_row(P: Array, i: int, near: Array) -> Array:
 
 
 class Settings(NamedTuple):
-    """Share of outliers, the horizon (inf: none), whether spectra are nonnegative (None: as X shows), and the known ones (k, p).
+    """The parameters of a fit: `horizon` inf is none, `nonnegative` None is as X shows, `known` are the known spectra (k, p).
 
     Of the samples `given` (n, k) there are amounts (n, d) that are known, NaN where they are not.
     """
@@ -301,6 +299,10 @@ class Settings(NamedTuple):
     horizon: float
     nonnegative: bool | None
     known: Array
+    n_components: Any
+    noise: Any = "estimate"
+    normalize: str = "variance"
+    seed: int = 0
     given: tuple[Array, Array] | None = None
 
 
@@ -338,13 +340,12 @@ def distance_outside(Z: Array, fit: Fit) -> Array:
 
 
 def data_of(
-    Z: Array, weights: Array, at: Coordinates, channels: Channels, known: Array, nonnegative: bool, settings: Settings
+    Z: Array, weights: Array, mean: Array, at: Coordinates, channels: Channels, nonnegative: bool, settings: Settings
 ) -> Data:
-    """Samples Z (n, q) of the channels in coordinates, with B and the edges of the known spectra (q, p)."""
+    """Samples Z (n, q) of the channels, whose mean is `mean` (q,), in coordinates; a wall on the spectra if `nonnegative`."""
     noise = at.channel_noise if at.variance and at.channel_noise.all() else np.ones(len(at.channel_noise))
     B = channels.lifted(at.inverse / noise[:, None])
-    U = Z @ at.matrix.T
-    edges = at.matrix @ known
+    edges = at.matrix @ channels.rows(settings.known.T, weighted=False).T
     K = np.zeros((len(at.matrix),) * 3)
     if settings.given is not None:
         X, amounts = settings.given
@@ -353,7 +354,8 @@ def data_of(
             u, c = channels.rows(X[there], weighted=False) @ at.matrix.T, amount[there]
             rest = u - np.outer(c, c @ u / max(c @ c, 1e-300))  # V_i rest: outputs beside a multiple of the amounts
             K[i] = rest.T @ rest / max(len(c), 1)
-    return Data(U, weights, weights @ U, B if nonnegative else B[:0], edges / np.linalg.norm(edges, axis=0), K)
+    B, edges = B if nonnegative else B[:0], edges / np.linalg.norm(edges, axis=0)
+    return Data(Z @ at.matrix.T, weights, at.matrix @ mean, B, edges, K)
 
 
 def between_ends(data: Data, cone: Cone) -> Cone:
@@ -382,11 +384,7 @@ def between_ends(data: Data, cone: Cone) -> Cone:
     low, share = 0.0, large / (small + large)
     high = share
     for _ in range(MAX_ROUNDS):  # bisection: with coarser steps, rounding would decide between two of them
-        A = data.B @ np.linalg.inv(cone.V + share * step)
-        if (np.sum(np.minimum(A, 0) ** 2, axis=0) < _NEGATIVE * np.sum(A**2, axis=0)).all():
-            low = share
-        else:
-            high = share
+        low, high = (share, high) if _spectra_hold(cone.V + share * step, data) else (low, share)
         share = (low + high) / 2
     return cone._replace(V=cone.V + low * step)
 

@@ -5,7 +5,7 @@ from __future__ import annotations  # help() shows ArrayLike, not what it is a u
 from copy import deepcopy
 from functools import partial
 from numbers import Integral, Real
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,26 +20,12 @@ from ..kernels.loop import Diverged
 from ..kernels.rule import finite, shapes
 from ..model_file import Record
 from ..offline.whitening import ArrayRows, ChunkedRows, rank_of
-from ..samples import DaskRows, cell, collected, finite_map, given_matrix
+from ..samples import DaskRows, collected, finite_map, given_matrix
 from ..trust.count import Count
 from ..trust.outliers import are_inliers
+from . import sketch
 from .count import count_sources
 from .fit import Settings
-from .sketch import (
-    BLOCK,
-    Readout,
-    Samples,
-    State,
-    begin,
-    branch,
-    capacity,
-    is_same_start,
-    learn,
-    readout,
-    sample_rows,
-    solve,
-)
-from .sketch import merge as merge_states
 
 Array = NDArray[Any]
 
@@ -173,7 +159,7 @@ class MinimumVolumeCone(OnlineEstimator):
     _repeats: ClassVar = False
     _estimates_missing: ClassVar = True
     _uncorrelated: ClassVar = False
-    _saved: ClassVar[dict[str, Any]] = {"_waiting": "wk:float", "_state": Record(State, _STREAM, optional=True)}
+    _saved: ClassVar[dict[str, Any]] = {"_waiting": "wk:float", "_state": Record(sketch.State, _STREAM, optional=True)}
 
     def __init__(
         self,
@@ -233,7 +219,7 @@ class MinimumVolumeCone(OnlineEstimator):
             self._warn_about_fit(np.concatenate(found), n, *self._problems())
             return
         numbered = rows if isinstance(rows, DaskRows) else ArrayRows(rows)
-        sample, rate = sample_rows(numbered, capacity(k))
+        sample, rate = sketch.sample_rows(numbered, sketch.capacity(k))
         learner.learner = learner.start(sample.z, (numbered, sample, rate), given)
         self._warn_about_fit(sample.z, n, *self._problems())
 
@@ -251,14 +237,14 @@ class MinimumVolumeCone(OnlineEstimator):
         if known.size and np.linalg.matrix_rank(directions) < known.shape[1]:
             raise ValueError("spectra of known_mixing are zero or linearly dependent: drop one of them")
         nonnegative = None if self.nonnegative_mixing == "auto" else bool(self.nonnegative_mixing)
-        settings = Settings(float(self.outliers), float(self.horizon or np.inf), nonnegative, known)
         d = self._number_of_outputs(k) if isinstance(self.n_components, Integral) else None
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        config = _Config(self.n_components, self.noise, self.normalize, settings, seed, type(self).__name__)
-        length = min(max(2 * BLOCK, 200 * (d or k)), max(4 * (d or k) + 20, 2**25 // k))  # at most 256 MB
-        learner = Buffered(k, dtype, length, partial(_ConeLearner.begin, config, np.dtype(dtype)), d)
+        limits = float(self.outliers), float(self.horizon or np.inf)
+        settings = Settings(*limits, nonnegative, known, self.n_components, self.noise, self.normalize, seed)
+        length = min(max(2 * sketch.BLOCK, 200 * (d or k)), max(4 * (d or k) + 20, 2**25 // k))  # at most 256 MB
+        learner = Buffered(k, dtype, length, partial(_ConeLearner.begin, settings, np.dtype(dtype)), d)
         if state is not None:
-            learner.learner = _ConeLearner(state, config, np.dtype(dtype))
+            learner.learner = _ConeLearner(state, settings, np.dtype(dtype))
         return learner
 
     def _restore(self, values: dict[str, Any]) -> None:
@@ -294,13 +280,13 @@ class MinimumVolumeCone(OnlineEstimator):
         if not isinstance(first, Integral) or first < 0:
             raise ValueError(f"first={first!r} is not the number of a sample: give an integer from 0 on")
         other = deepcopy(self)
-        other._continue_from(branch(state, int(first)), self._learner.waiting[:0].copy())
+        other._continue_from(sketch.branch(state, int(first)), self._learner.waiting[:0].copy())
         return other
 
     @property
-    def _readout(self) -> Readout:
+    def _readout(self) -> sketch.Readout:
         self._started()
-        readout: Readout = self._learner.readout
+        readout: sketch.Readout = self._learner.readout
         return readout
 
     components_ = property(lambda self: self._readout.components, doc="W, with sources max(W x, 0).")
@@ -361,7 +347,7 @@ def merge(a: Any, b: Any) -> MinimumVolumeCone:
         raise ValueError(f"a and b differ in {', '.join(differ)}: streams with the same parameters can be merged")
     if one.horizon is not None:
         raise ValueError(f"horizon={one.horizon}: streams that forget cannot be merged; use horizon=None")
-    if not is_same_start(first, second):
+    if not sketch.is_same_start(first, second):
         raise ValueError(
             "a and b began from different samples: make b by a.branch(first), or both from one saved stream"
         )
@@ -371,7 +357,7 @@ def merge(a: Any, b: Any) -> MinimumVolumeCone:
             f"samples of a and b have the numbers {numbers}, which overlap: make b by a.branch(first={first.end})"
         )
     with one_blas_thread():
-        state = merge_states(first, second, one._learner.config.settings)
+        state = sketch.merge(first, second, one._learner.settings)
     one._continue_from(state, one._learner.waiting[:0].copy())
     return one
 
@@ -394,48 +380,39 @@ def _given_amounts(known_sources: Any, rows: Any, n_components: Any) -> tuple[Ar
     return rows[there], amounts[there]
 
 
-class _Config(NamedTuple):
-    """What a stream was started with; `name` is that of the estimator."""
-
-    n_components: Any
-    noise: Any
-    normalize: str
-    settings: Settings
-    seed: int
-    name: str
-
-
 class _ConeLearner:
     """The state of a stream, which learns from blocks of samples."""
 
-    block = BLOCK
+    block = sketch.BLOCK
 
-    def __init__(self, state: State, config: _Config, dtype: np.dtype[Any], count: Count | None = None) -> None:
-        self.config, self.dtype, self.count = config, dtype, count
-        self._adopt(state)
+    def __init__(
+        self, state: sketch.State, settings: Settings, dtype: np.dtype[Any], count: Count | None = None
+    ) -> None:
+        self.settings, self.dtype, self.count = settings, dtype, count
+        self.restore(state)
 
     @classmethod
     def begin(
         cls,
-        config: _Config,
+        settings: Settings,
         dtype: np.dtype[Any],
         X: Array,
-        given: tuple[ChunkedRows, Samples, float] | None = None,
+        given: tuple[ChunkedRows, sketch.Samples, float] | None = None,
         amounts: tuple[Array, Array] | None = None,
     ) -> _ConeLearner:
         """The learner that has learned from a first block X; or from all rows, of which X are a sample with this rate.
 
         `amounts` are those of `Settings.given`.
         """
-        known, d, count = config.settings.known.shape[1], config.n_components, None
-        if config.noise == "poisson" and X.min() < 0:
+        known, d, count = settings.known.shape[1], settings.n_components, None
+        if settings.noise == "poisson" and X.min() < 0:
             i, j = map(int, np.argwhere(X < 0)[0])
             raise ValueError(
-                f"noise='poisson' takes X for counts, but {cell(config.name, i, j)} is {X[i, j]:.3g}: pass counts without "
+                f"noise='poisson' takes X for counts, but X[{i}, {j}] is {X[i, j]:.3g}: pass counts without "
                 "subtracting a background, or use noise='estimate'"
             )
         with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):
-            rows, sample, rate = given or (ArrayRows(X), *sample_rows(ArrayRows(X), len(X)))
+            rows, sample, rate = given or (ArrayRows(X), *sketch.sample_rows(ArrayRows(X), len(X)))
             sample = sample.take(are_inliers(X))
             sound = sample.z
             rank = rank_of(sound, centred=False)
@@ -454,46 +431,41 @@ class _ConeLearner:
                 raise ValueError(
                     f"known_mixing has {known} spectra, more than n_components={d}: give n_components a larger number"
                 )
-            settings = config.settings._replace(given=amounts)
-            state = begin(rows, sample, rate, d, config.noise, settings, config.seed)
-        return cls(_checked(state, X, 0), config, dtype, count)
+            state = sketch.begin(rows, sample, rate, settings._replace(n_components=d, given=amounts))
+        return cls(_checked(state, X, 0), settings, dtype, count)
 
     n_outputs = property(lambda self: len(self.state.fit.components))
     n_samples_seen = property(lambda self: self.state.n)
     changed = (False,)  # a stream of the cone detects no change
 
-    def backup(self) -> State:
+    def backup(self) -> sketch.State:
         """The state, which no call changes in place."""
         return self.state
-
-    def restore(self, backup: State) -> None:
-        """Return to a state."""
-        self._adopt(backup)
 
     def learn(self, X: Array, keep: bool = False) -> None:
         """Learn from a block."""
         with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):
-            self._adopt(_checked(learn(self.state, X, self.config.settings), X, self.state.n))
+            self.restore(_checked(sketch.learn(self.state, X, self.settings), X, self.state.n))
 
     def solve(self) -> None:
         """Solve the cone once more on the stored samples."""
         with one_blas_thread():
-            self._adopt(solve(self.state, self.config.settings))
+            self.restore(sketch.solve(self.state, self.settings))
 
     def outputs(self, X: Array) -> Array:
         """max(W x, 0)."""
         Y = finite_map(X, self.readout.components)
         return np.maximum(Y, 0, out=Y)
 
-    def _adopt(self, state: State) -> None:
+    def restore(self, state: sketch.State) -> None:
         """Make a state the present one. The scale of the outputs follows its moments."""
-        found = readout(state, self.config.normalize, self.config.settings.known)
+        found = sketch.readout(state, self.settings)
         with np.errstate(over="ignore"):
             W, A = finite(found.components.astype(self.dtype)), finite(found.mixing.astype(self.dtype))
         self.state, self.readout = state, found._replace(components=W, mixing=A)
 
 
-def _checked(state: State, X: Array, n: int) -> State:
+def _checked(state: sketch.State, X: Array, n: int) -> sketch.State:
     """A state after the samples X, before which there were n, if nothing overflowed."""
     if not np.isfinite(state.weighted.scatter).all():
         row = int(np.argmax(np.abs(X).max(axis=1)))

@@ -224,9 +224,7 @@ def _probe_directions(d: int) -> Array:
     r /= np.linalg.norm(r, axis=2, keepdims=True)
     low, high = _TILTS
     tau = low * (high / low) ** rng.uniform(size=(d, n, 1))
-    G: Array = (np.eye(d)[:, None] + tau * r).reshape(d * n, d)
-    G.setflags(write=False)
-    return G
+    return np.asarray((np.eye(d)[:, None] + tau * r).reshape(d * n, d))
 
 
 def extremes(Y: Array) -> Array:
@@ -251,7 +249,7 @@ def extremes(Y: Array) -> Array:
 # --- all rows, or the first block of a stream
 
 
-def begin(X: ChunkedRows, sample: Samples, rate: float, d: int, noise: Any, settings: Settings, seed: int) -> State:
+def begin(X: ChunkedRows, sample: Samples, rate: float, settings: Settings) -> State:
     """Solve the cone of all rows of X, and store what a stream that continues from there needs.
 
     `sample` are rows of X with marks below `rate`, of which 1 means all. If there are more, then all determine coordinates and
@@ -261,15 +259,15 @@ def begin(X: ChunkedRows, sample: Samples, rate: float, d: int, noise: Any, sett
     subspace, in units of the noise, which is found three times. (`trust.outliers` knows no cone and finds at most 0.5 %: more must
     be declared.) Outputs are in the order of their share of the data, those of known spectra first.
     """
-    rows, n = sample.z, X.shape[0]
-    channels = find_channels(rows, d, noise)
+    rows, n, d = sample.z, X.shape[0], settings.n_components
+    channels = find_channels(rows, d, settings.noise)
     if rate < 1 and channels.projected:  # the leading directions of all rows
         back = fold(X, back_projection, operator.add, channels)
         channels = channels._replace(subspace=np.ascontiguousarray(np.linalg.qr(back)[0]))
     Z, gate = channels.rows(rows), Gate()
 
     def fitted(z: Array, total: Totals) -> tuple[Fit, Data, bool]:
-        return _fit(z, np.full(len(z), 1 / len(z)), total.weighted, channels, d, settings, seed, total)
+        return _fit(z, np.full(len(z), 1 / len(z)), total.weighted, channels, settings, total)
 
     if settings.outliers:
         typical = np.median(np.abs(Z), axis=0)
@@ -286,7 +284,7 @@ def begin(X: ChunkedRows, sample: Samples, rate: float, d: int, noise: Any, sett
         total = fold(X, totals, merge_totals, channels, gate)
     samples = sample._replace(z=Z, extreme=np.ones(len(Z), dtype=bool)).take(gate.used(rows, Z, channels))
     fit, data, curve = fitted(samples.z, total)
-    refit = partial(fit_data, at=fit.coordinates, channels=channels, rng=np.random.RandomState(seed))
+    refit = partial(fit_data, at=fit.coordinates, channels=channels, rng=np.random.RandomState(settings.seed))
     if rate < 1 and fit.has_mean and not curve and fit.cone.noise.any():
         share = np.mean((fit.components @ samples.z.T < EDGES[-1] * fit.cone.noise[:, None]).any(axis=0))
         rates = float(np.clip(_BYTES / 2 / (8 * d * n * max(share, LEAST_SHARE)), rate, 1)), rate
@@ -307,7 +305,7 @@ def begin(X: ChunkedRows, sample: Samples, rate: float, d: int, noise: Any, sett
     if settings.given is None:  # otherwise in the order of the known amounts
         fit = _ordered(fit, np.argsort(-share, kind="stable"))
     weighted, raw = (m._replace(n=float(m.n)) for m in (total.weighted, total.raw))  # they may decay
-    state = State(n, channels, raw, weighted, fit, gate.distance, samples.take(slice(0)), rate, n, seed, 0, n)
+    state = State(n, channels, raw, weighted, fit, gate.distance, samples.take(slice(0)), rate, n, settings.seed, 0, n)
     return _stored(state, samples, settings)
 
 
@@ -316,26 +314,23 @@ def _fit(
     weights: Array,
     averages: Moments,
     channels: Channels,
-    d: int,
     settings: Settings,
-    seed: int,
     total: Totals | None = None,
 ) -> tuple[Fit, Data, bool]:
     """The cone of samples z (m, q) in the coordinates of all samples, the data in them, and whether they follow a curve.
 
     The totals show whether spectra are nonnegative, unless the settings say it.
     """
-    known = channels.rows(settings.known.T, weighted=False).T
+    d, known = settings.n_components, channels.rows(settings.known.T, weighted=False).T
     at = coordinates(averages.second, d, averages.n, channels, known)
     nonnegative = settings.nonnegative
     if nonnegative is None and total is not None:
         noise, negative = channels.scale * at.channel_noise, total.negative / total.weighted.n
         nonnegative = channels.counts or noise_explains(total.least, total.largest, negative, noise)
-    data = data_of(z, weights, at, channels, known, bool(nonnegative), settings)
-    data = data._replace(mean=at.matrix @ averages.mean)
+    data = data_of(z, weights, averages.mean, at, channels, bool(nonnegative), settings)
     told = settings.given is not None and (settings.given[1] > 0).any(axis=0).all()
     curve = bool(nonnegative) and not told and follows_curve(z, d)  # samples are stored in their order
-    return fit_data(data, at, channels, np.random.RandomState(seed), curve=curve), data, curve
+    return fit_data(data, at, channels, np.random.RandomState(settings.seed), curve=curve), data, curve
 
 
 def _ordered(fit: Fit, order: Array) -> Fit:
@@ -378,9 +373,8 @@ def solve(state: State, settings: Settings) -> State:
     """Solve the cone on the stored samples."""
     last, samples = state.fit, state.samples
     weights = np.exp(-(state.end - samples.number) / settings.horizon)
-    settings = settings._replace(nonnegative=last.nonnegative)
-    d = len(last.components)
-    fit = _fit(samples.z, weights / weights.sum(), state.weighted, state.channels, d, settings, state.seed)[0]
+    settings = settings._replace(nonnegative=last.nonnegative, n_components=len(last.components), seed=state.seed)
+    fit = _fit(samples.z, weights / weights.sum(), state.weighted, state.channels, settings)[0]
     fit = _ordered(fit, linear_sum_assignment(-np.abs(last.components @ fit.mixing))[1])
     return state._replace(fit=fit, solved=state.n)
 
@@ -412,7 +406,7 @@ def _stored(state: State, new: Samples, settings: Settings) -> State:
     """Add samples to those that are stored, of which each may be an extreme one; forget those that are too old, or too many."""
     stored = state.samples.union(new)
     _, order = np.unique(stored.number, return_index=True)  # curves are recognised by their order
-    z, number, extreme = (field[order] for field in stored)
+    z, number, extreme = stored.take(order)
     candidates = np.flatnonzero(extreme)
     extreme[:] = False
     if not state.fit.cone.noise.any():
@@ -426,23 +420,21 @@ def _stored(state: State, new: Samples, settings: Settings) -> State:
 
 
 class Readout(NamedTuple):
-    """W (d, k) and A (k, d), gains (d,) of outputs of mean 1, standard deviations of the noise (d,)."""
+    """W (d, k) and A (k, d), standard deviations of the noise of the outputs (d,)."""
 
     components: Array
     mixing: Array
-    gains: Array
     noise: Array
 
 
-def readout(state: State, normalize: str, known: Array) -> Readout:
+def readout(state: State, settings: Settings) -> Readout:
     """What the last solution does to mixtures, with outputs y of mean 1 multiplied by gains g.
 
     "variance": g_i = var(y_i)^{-1/2}; "mean": g_i = 1 / <y_i>; "sum": g minimises <(g' s - 1)^2> over the sources s = y - noise,
-    so that sum_i g_i s_i = 1 if they are closed. Otherwise the spectra of the first outputs are those in `known` (k, p), with their
-    scale.
+    so that sum_i g_i s_i = 1 if they are closed. Otherwise known spectra keep their scale.
     """
     fit, channels, cone = state.fit, state.channels, state.fit.cone
-    W = fit.components
+    W, normalize, known = fit.components, settings.normalize, settings.known
     mean, second = W @ state.raw.mean, W @ state.raw.second @ W.T
     spread = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", W, state.raw.covariance, W), 0))
     if normalize == "sum" and fit.has_mean and state.n:
@@ -459,4 +451,4 @@ def readout(state: State, normalize: str, known: Array) -> Readout:
     if normalize != "sum":
         units = np.sum(A[:, :p] * known, axis=0) / np.sum(known**2, axis=0)
         g[:p] = np.where(units > 0, units, g[:p])
-    return Readout(channels.lifted(W.T * g).T / channels.scale, A / g, g, g * cone.noise)
+    return Readout(channels.lifted(W.T * g).T / channels.scale, A / g, g * cone.noise)

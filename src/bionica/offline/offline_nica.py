@@ -47,13 +47,12 @@ Weights = dict[str, Array]
 class Descent(NamedTuple):
     """The result of an offline run.
 
-    `weights` by the paper's names; `objective` L_1 or L_2 at each iteration; `gradient` the largest entry of the last step over
-    eta, relative to the weights, not finite after an overflow; `converged` whether it fell below the tolerance.
+    `weights` by the paper's names; `objective` L_1 or L_2 at each iteration; `converged` whether the gradient
+    fell below the tolerance.
     """
 
     weights: Weights
     objective: Array
-    gradient: float
     converged: bool
 
 
@@ -103,7 +102,7 @@ def _iterate(
     tol: float,
     max_iter: int,
 ) -> Descent:
-    """Settle all samples and step, until the gradient is below `tol` or a weight overflows; Diverged if an output does."""
+    """Settle all samples and step, until no step over eta exceeds `tol` of the largest weight; Diverged after an overflow."""
     weights = {name: np.array(W, dtype=np.float64, order="C") for name, W in start.items()}
     W_in = next(iter(weights.values()))
     objective: list[float] = []
@@ -118,8 +117,8 @@ def _iterate(
             gradient = max(float(np.abs(changes[name]).max() / np.abs(W).max()) for name, W in weights.items()) / rate
         objective.append(value)
         if not np.isfinite(gradient):
-            break
-    return Descent(weights, np.array(objective), gradient, gradient <= tol)
+            raise Diverged(0, X)
+    return Descent(weights, np.array(objective), gradient <= tol)
 
 
 def outputs(weights: Weights, X: Array) -> Array:
@@ -229,8 +228,6 @@ class OfflineNICA(Separator, Estimator):
         # Weights outside the leading directions would never be unlearned if X does not span them.
         W = orthonormal_rows(check_random_state(self.random_state), d, d) @ vectors[:, ::-1][:, :d].T
         solution = self._run(data, W, float(eigenvalues[-1]))
-        if not np.isfinite(solution.gradient):
-            raise Diverged(0, data)
         self._W, self._M = W, M = solution.weights.values()
         self.components_ = solve_lateral(M if "W_zz" in solution.weights else M.T @ M, W)
         self.mixing_ = pseudoinverse(self.components_)
