@@ -295,15 +295,12 @@ def test_findings_name_the_mixtures_by_their_names():
     assert "0 nm" in bionica.separate(X, 2, method="batch", random_state=0).diagnosis_.details
 
 
-def test_walls_that_did_not_settle_are_said():
-    """A signed mixture with noise as large as its weakest source: the fit is a stage on the way, and `separate` says so too."""
-    rng = np.random.default_rng(5002)
-    d = int(rng.integers(2, 6))
-    k = d + int(rng.integers(0, 2 * d))
-    S = rng.exponential(size=(3000, d)) * (rng.random((3000, d)) < rng.choice([0.3, 0.6, 1]))
-    X = S @ rng.standard_normal((k, d)).T
-    X += X.std() * 10 ** (-rng.choice([10, 20, 30]) / 20) * rng.standard_normal(X.shape)
-    cone = MinimumVolumeCone(d, random_state=0)
-    with pytest.warns(ConvergenceWarning, match="did not settle"):
-        cone.fit(X)
-    assert "unsettled" in [one.name for one in cone.diagnose(X, refit=False).findings]
+def test_walls_that_did_not_settle_are_named_beside_other_evidence():
+    """Alone it shows nothing: 5 of 123 right fits have it, and no wrong one that has nothing else."""
+    rng = np.random.default_rng(0)
+    X = rng.exponential(size=(500, 3)) @ rng.random((3, 6))
+    W = np.linalg.pinv(np.linalg.lstsq(X[:, :2], X, rcond=None)[0].T)
+    names = [one.name for one in diagnose(X, W, np.linalg.pinv(W), None, n=500, settled=False).findings]
+    assert "directions" in names and "unsettled" in names
+    cone = MinimumVolumeCone(3, random_state=0).fit(X)
+    assert diagnose(X, cone.components_, cone.mixing_, None, n=500, uncorrelated=False, settled=False).ok

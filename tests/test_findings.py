@@ -102,8 +102,8 @@ def saturated(value):
     [
         ("scale", scaled, 3.0, 5.0, [1]),
         ("scale", lambda value: scaled(1 / value), 3.0, 5.0, [1]),
-        ("uncertain", noisy, 0.09, 0.11, [1]),
-        ("directions", unexplained, 0.25, 0.35, []),
+        ("uncertain", noisy, 0.03, 0.05, [1]),
+        ("directions", unexplained, 0.03, 0.05, []),
         ("negative", subtracted, 0.011, 0.02, [0]),
         ("centred", centred, 0.4, 0.6, [0]),
         ("spectra", negative_spectrum, 0.08, 0.13, [0]),
@@ -253,11 +253,11 @@ def test_the_number_of_sources_is_named_before_noise():
 
 
 def test_noise_or_halves_are_named_as_the_cause_of_an_error():
-    assert uncertain(np.array([0.01, 0.05]), np.array([0.01, 0.04])) == []
-    (noise,) = uncertain(np.array([0.01, 0.08]), np.array([0.01, 0.05]))
-    (halves,) = uncertain(np.array([0.01, 0.05]), np.array([0.01, 0.08]))
+    assert uncertain(np.array([0.01, 0.02]), np.array([0.01, 0.01])) == []
+    (noise,) = uncertain(np.array([0.01, 0.03]), np.array([0.01, 0.02]))
+    (halves,) = uncertain(np.array([0.01, 0.02]), np.array([0.01, 0.03]))
     assert noise.sources == halves.sources == (1,)
-    assert noise.values["value"] == pytest.approx(0.13)
+    assert noise.values["value"] == pytest.approx(0.05)
     assert noise.remedies == ("average",) and halves.remedies == ("more samples",)
 
 
