@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from bionica.kernels.guards import lift_eigenvalues, lift_singular_values, replace_rows, standard_normal, uniform
-from bionica.kernels.rule import ROW, SPECTRUM, n_repairs, scratch
+from bionica.kernels.guards import lift_eigenvalues, lift_singular_values, standard_normal, uniform
+from bionica.kernels.rule import SPECTRUM, scratch
 
 pytestmark = pytest.mark.interpreted
 EPS = np.finfo(float).eps
@@ -18,7 +18,8 @@ def with_singular_values(rng, values, n):
 
 
 @pytest.mark.parametrize(
-    "values", [(2.0, 0.5, 1e-3), (1e6, 1.0, 5e-3), (1.0, 1e-3, 1e-5), (3.0, 1.0, 0.0), (0.0, 0.0, 0.0)]
+    "values",
+    [(2.0, 0.5, 1e-3), (1e6, 1.0, 5e-3), (1.0, 1e-3, 1e-5), (3.0, 1.0, 0.0), (0.0, 0.0, 0.0), (1.0, 0.5, 0.05)],
 )
 @pytest.mark.parametrize("n", [3, 5])
 def test_small_singular_values_become_one(values, n):
@@ -30,19 +31,12 @@ def test_small_singular_values_become_one(values, n):
     assert ws.events[SPECTRUM] == lifted
     expected = sorted([value if value >= 0.01 else 1.0 for value in values], reverse=True)
     np.testing.assert_allclose(np.linalg.svd(W, compute_uv=False), expected, rtol=1e-9)
+    if not lifted:
+        np.testing.assert_array_equal(W, before)
     if lifted < 3 and min(values) > 0:  # what was large enough is as it was: W and before agree on those directions
         u, s, vt = np.linalg.svd(before, full_matrices=False)
         keep = s >= 0.01
         np.testing.assert_allclose(u[:, keep].T @ W @ vt[keep].T, np.diag(s[keep]), rtol=1e-9, atol=1e-9 * s[0])
-
-
-def test_healthy_matrices_are_not_touched():
-    rng = np.random.default_rng(1)
-    for W in (with_singular_values(rng, (1.0, 0.5, 0.05), 4), with_singular_values(rng, (300.0, 2.0, 1.0), 3)):
-        before, ws = W.copy(), scratch(3, float)
-        lift_singular_values(W, EPS, ws)
-        assert np.array_equal(W, before)
-        assert ws.events[SPECTRUM] == 0
 
 
 def test_opposite_eigenvalues():
@@ -71,8 +65,3 @@ def test_random_rows_are_standard_normal():
     numbers = np.array([uniform(rng) for _ in range(4000)])
     assert 0 < numbers.min() < numbers.max() < 1
     assert abs(numbers.mean() - 0.5) < 0.02
-    W, events = np.array([[0.01, 0.0], [1.0, 1.0]]), np.zeros(n_repairs, np.int64)
-    replace_rows(W, rng, events)
-    assert events[ROW] == 1
-    assert np.array_equal(W[1], [1.0, 1.0])
-    assert np.linalg.norm(W[0]) > 0.1

@@ -49,6 +49,14 @@ def test_a_rule_as_printed_is_the_compiled_network():
     assert plain.n_samples_seen_ == 400
 
 
+def assert_copies_continue(network, X, folder):
+    network.save(folder / "model.bionica")
+    others = bionica.load(folder / "model.bionica"), pickle.loads(pickle.dumps(network))
+    more = network.partial_fit_transform(X)
+    for other in others:
+        np.testing.assert_array_equal(other.partial_fit_transform(X), more)
+
+
 def test_it_runs_wherever_a_compiled_one_does(tmp_path):
     X = mixtures(300, 3)[1]
     network = AsPrinted(3, **AS_PRINTED).partial_fit(X)
@@ -56,11 +64,7 @@ def test_it_runs_wherever_a_compiled_one_does(tmp_path):
     for x in X:
         one_by_one.learn_one(x)
     np.testing.assert_array_equal(one_by_one.components_, network.components_)
-    network.save(tmp_path / "plain.bionica")
-    others = bionica.load(tmp_path / "plain.bionica"), pickle.loads(pickle.dumps(network))
-    more = network.partial_fit_transform(X)
-    for other in others:
-        np.testing.assert_array_equal(other.partial_fit_transform(X), more)
+    assert_copies_continue(network, X, tmp_path)
     record = plot.record_weights(AsPrinted(3, random_state=0), X)
     assert record["W_zz_"].shape == (3, 3, 3)
     single = AsPrinted(3, **AS_PRINTED).partial_fit_transform(X.astype(np.float32))
@@ -76,11 +80,8 @@ def test_it_runs_wherever_a_compiled_one_does(tmp_path):
 class Parameters:
     """What the steps of the reference know besides arrays."""
 
-    def __init__(
-        self, n_components=None, *, tau=0.5, gamma=None, window=np.inf, zeta=(0.01, 0.01), eta0=0.02, init="random"
-    ):
+    def __init__(self, n_components=None, *, gamma=None, window=np.inf, zeta=(0.01, 0.01), eta0=0.02, init="random"):
         PlainNetwork.__init__(self, n_components, eta0=eta0, init=init, random_state=0)
-        self.tau = tau
         self.gamma = gamma
         self.window = window
         self.zeta = zeta
@@ -98,12 +99,6 @@ class Algorithm1(Parameters, PlainNetwork):
         return np.linalg.solve(state["W_ny"] @ state["W_yn"], state["W_xy"])
 
 
-class Algorithm2(Parameters, PlainNetwork):
-    shapes = AsPrinted.shapes
-    step = staticmethod(reference.two_compartment_step)
-    unmixing = staticmethod(AsPrinted.unmixing)
-
-
 class TwoLayers(Parameters, PlainNetwork):
     shapes = {  # noqa: RUF012
         "W_xh": "dk", "W_hg": "dd", "W_hy": "dd", "W_yy": "dd", "x_bar": "k", "h_bar": "d", "g_bar": "d",
@@ -116,22 +111,11 @@ class TwoLayers(Parameters, PlainNetwork):
         return np.linalg.solve(state["W_yy"], state["W_hy"]) @ first
 
 
-class Plumbley(Parameters, PlainNetwork):
-    shapes = {"W": "dk", "F": "kk"}  # noqa: RUF012
-    step = staticmethod(reference.nonnegative_pca_step)
-
-    @staticmethod
-    def unmixing(state):
-        return state["W"] @ state["F"]
-
-
 @pytest.mark.parametrize(
     ("plain", "compiled"),
     [
         (Algorithm1, bionica.InterneuronNICA(3, n_interneurons=4, average=False)),
-        (Algorithm2, bionica.TwoCompartmentNICA(3, tau=0.5, average=False)),
         (TwoLayers, bionica.TwoLayerNSM(3)),
-        (Plumbley, bionica.NonnegativePCA(3, whiten=False)),
     ],
     ids=lambda given: getattr(given, "__name__", ""),
 )
@@ -188,12 +172,7 @@ def test_a_heavy_ball_on_a_compiled_rule(tmp_path):
         last[0] = before
 
     network = compare(HeavyBall, change)
-    network.save(tmp_path / "ball.bionica")
-    X = mixtures(50, 3, seed=1)[1]
-    others = bionica.load(tmp_path / "ball.bionica"), pickle.loads(pickle.dumps(network))
-    more = network.partial_fit_transform(X)
-    for other in others:
-        np.testing.assert_array_equal(other.partial_fit_transform(X), more)
+    assert_copies_continue(network, mixtures(50, 3, seed=1)[1], tmp_path)
 
 
 @pytest.mark.parametrize("name", ["MASKED", "NOISY"])

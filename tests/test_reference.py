@@ -152,9 +152,10 @@ DYNAMIC = [bionica.InterneuronNICA, bionica.TwoCompartmentNICA, bionica.TwoLayer
 
 
 @pytest.mark.parametrize("Settling", DYNAMIC[:2], ids=lambda cls: cls.__name__)
-def test_gradient_dynamics_end_at_the_same_fixed_points(Settling):
+@pytest.mark.parametrize("gamma", [None, 0.05])
+def test_gradient_dynamics_end_at_the_same_fixed_points(Settling, gamma):
     init = initial_weights(Settling.__name__, 3, 4, 5, np.random.default_rng(1))
-    compare(Settling, problem(Settling, N["gradient"], 3, 4, 2), init, dynamics="gradient", **SETTLING)
+    compare(Settling, problem(Settling, N["gradient"], 3, 4, 2), init, dynamics="gradient", gamma=gamma, **SETTLING)
 
 
 @pytest.mark.parametrize("Settling", DYNAMIC, ids=lambda cls: cls.__name__)
