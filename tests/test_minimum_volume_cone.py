@@ -5,12 +5,10 @@ import warnings
 
 import numpy as np
 import pytest
-from sklearn.exceptions import NotFittedError
 
 import bionica
 from bionica import BatchNICA, MinimumVolumeCone
-from bionica.cone import sketch
-from bionica.cone.fit import successive_projection, tighten
+from bionica.cone.fit import successive_projection
 from bionica.cone.noise import leakages, on_a_grid
 from bionica.cone.objective import (
     Facets,
@@ -23,7 +21,7 @@ from bionica.cone.objective import (
 )
 from bionica.cone.sketch import solve
 from bionica.datasets import copula_uniform, mix
-from bionica.metrics import match_sources, sinr
+from bionica.metrics import sinr
 from bionica.trust.halves import match
 from conftest import reaction, worst_correlation
 
@@ -175,16 +173,6 @@ def test_successive_projection_finds_pure_samples():
     assert np.sort(Y[:4], axis=1)[:, :3] == pytest.approx(np.zeros((4, 3)), abs=1e-9)
 
 
-def test_tightening_satisfies_the_constraints_and_touches_every_facet():
-    S = draw("copula0.5", 3000, 4)
-    U = S @ np.random.default_rng(0).standard_normal((4, 4))
-    V, _, converged = tighten(U, np.linalg.inv(np.linalg.lstsq(S, U, rcond=None)[0]).T + 0.0, U.mean(axis=0))
-    Y = U @ V.T
-    assert converged
-    assert Y.min() > -1e-9
-    assert (np.sort(Y, axis=0)[2] < 1e-9).all()  # d - 1 samples on each facet: a corner of the linear program
-
-
 @pytest.mark.parametrize("seed", [8815, 8816])
 def test_a_facet_that_nothing_holds_does_not_overflow(seed):
     rng = np.random.default_rng([seed, 3])
@@ -333,40 +321,13 @@ def test_signed_mixtures_have_no_second_wall():
     assert np.isfinite(fitted(X, 3, nonnegative_mixing=True).components_).all()
 
 
-def test_the_stream_and_dask_have_the_second_wall_too():
-    da = pytest.importorskip("dask.array")
-    rng = np.random.default_rng(0)
-    C = np.repeat(reaction(noise=0)[0], 20, axis=0)[rng.permutation(4800)]
-    X = C @ reaction()[1] + 0.003 * rng.standard_normal((4800, 121))
-    for cone in (MinimumVolumeCone(3, random_state=0).partial_fit(X), fitted(da.from_array(X, chunks=(900, 121)), 3)):
-        assert cone.nonnegative_mixing_
-        assert worst_correlation(C, cone.transform(X)) > 0.99
-
-
 def test_a_stream_knows_that_stored_samples_follow_a_curve():
-    da = pytest.importorskip("dask.array")
     C, A, X = reaction(0.05, 0.1)
     X = np.repeat(C, 10, axis=0) @ A + 0.003 * np.random.default_rng(0).standard_normal((2400, 121))
-    whole, stream = fitted(X, 3), fitted(da.from_array(X, chunks=(600, 121)), 3)
+    whole, stream = fitted(X, 3), MinimumVolumeCone(3, random_state=0).partial_fit(X)
     smallest = fitted(X[np.random.default_rng(0).permutation(2400)], 3)  # what follows no curve
     worst = [worst_correlation(C, model.transform(C @ A)) for model in (whole, stream, smallest)]
     assert worst[1] > worst[0] - 0.01 > worst[2]
-
-
-@pytest.mark.parametrize("seed", [1, 2])
-def test_a_stream_solves_with_the_seed_of_the_estimator(seed, monkeypatch):
-    _, X, _ = problem("copula0.3", 6000, 3, 6, 30)
-    states, solved = [], sketch.fit_data
-
-    def seen(data, at, channels, rng, **options):
-        states.append(rng.randint(2**30))
-        return solved(data, at, channels, rng, **options)
-
-    monkeypatch.setattr(sketch, "fit_data", seen)
-    MinimumVolumeCone(3, random_state=seed).partial_fit(X)
-    own = np.random.RandomState(seed).randint(np.iinfo(np.int32).max)
-    assert len(states) > 1
-    assert set(states) == {np.random.RandomState(own).randint(2**30)}
 
 
 def test_known_spectra_are_kept_and_come_first(tmp_path):
@@ -405,25 +366,6 @@ def test_a_true_known_spectrum_does_not_spoil_a_curve(j):
     C, A, X = reaction(0.1, 0.05, 0.003, seed=7)
     unknown = worst_correlation(C, fitted(X, 3).transform(X))
     assert worst_correlation(C, fitted(X, 3, known_mixing=A[j : j + 1].T).transform(X)) > unknown - 0.005
-
-
-@pytest.mark.parametrize("drawn_along", [False, True])
-def test_a_known_solvent_helps_where_solutes_come_with_it(drawn_along):
-    """Solutes that are never absent where the solvent is present are not identified without its spectrum."""
-    rng = np.random.default_rng(50000)
-    x = np.linspace(0, 1, 80)
-    bands = [(0.2, 0.05), (0.45, 0.06), (0.7, 0.07)], [(0.55, 0.08), (0.8, 0.05), (0.3, 0.06)]
-    first, second = (np.array([np.exp(-(((x - c) / w) ** 2) / 2) for c, w in some]) for some in bands)
-    solvent = 0.3 + np.exp(-(((x - 0.5) / 0.25) ** 2) / 2)
-    amount = rng.uniform(0.2, 2, 800)
-    solutes = rng.exponential(0.5, (800, 3)) + 0.4 * drawn_along * amount[:, None]
-    X = np.column_stack([amount, solutes]) @ np.vstack([solvent, first + 0.3 * second])
-    X += 0.003 * rng.standard_normal(X.shape)
-    without = match_sources(solutes, fitted(X, 4).transform(X), by="correlation").correlation.min()
-    outputs = fitted(X, 4, known_mixing=solvent[:, None]).transform(X)
-    told = match_sources(solutes, outputs[:, 1:], by="correlation").correlation.min()
-    assert told > max(0.98, without - 1e-3)
-    assert without < 0.96 or not drawn_along
 
 
 def test_known_amounts_find_sources_that_are_never_absent():
@@ -504,14 +446,12 @@ def test_normalisations_differ_by_a_factor_per_output():
     np.testing.assert_allclose(ratio, ratio[:, :1] * np.ones(6), rtol=1e-6)
 
 
-def test_the_same_seed_gives_the_same_bits_and_float32_agrees():
+def test_float32_agrees():
     _, X, _ = problem("copula0.5", 5000, 3, 6, 30)
-    one, other = (fitted(X, 3) for _ in range(2))
-    np.testing.assert_array_equal(one.components_, other.components_)
     single = fitted(X.astype(np.float32), 3)
     Y = single.transform(X.astype(np.float32))
     assert Y.dtype == single.components_.dtype == np.float32
-    assert sinr(one.transform(X), Y) > 50
+    assert sinr(fitted(X, 3).transform(X), Y) > 50
 
 
 def test_a_sample_that_overflows_float32_is_refused_and_changes_nothing():
@@ -607,23 +547,17 @@ def switched(seed, n, dwell, silent=0):
 
 
 @pytest.mark.parametrize(("seed", "dwell", "silent"), [(0, 500, 0), (2, 1000, 0), (3, 500, 20_000)])
-def test_sources_that_the_first_blocks_do_not_show_are_found_later(seed, dwell, silent, tmp_path):
+def test_sources_that_the_first_blocks_do_not_show_are_found_later(seed, dwell, silent):
     """The first blocks hold some combinations of sources only, and their cone is far off."""
     S, X = switched(seed, 60_000, dwell, silent)
     stream = MinimumVolumeCone(3, random_state=0).partial_fit(X)
     best = min(sinr(S, fitted(X, 3).transform(X)), 30)
     assert sinr(S, stream.transform(X)) > best - 0.5
-    cut = MinimumVolumeCone(3, random_state=0).partial_fit(X[:29_500])
-    cut.save(tmp_path / "model.bionica")
-    again = bionica.load(tmp_path / "model.bionica").partial_fit(X[29_500:])
-    np.testing.assert_array_equal(again.components_, stream.components_)
 
 
 def test_before_the_start_outputs_are_zero():
     _, X, _ = problem("copula0.3", 3000, 3, 6, 40)
     stream = MinimumVolumeCone(3, random_state=0)
-    with pytest.raises(NotFittedError, match="no sample"):
-        stream.transform(X)
     stream.learn_one(X[0])
     stream.partial_fit(X[1:1500])
     assert stream.n_samples_until_start_ == 500

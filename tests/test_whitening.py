@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from threadpoolctl import threadpool_limits
 
 from bionica.offline.noncentered_whitener import NoncenteredWhitener
 from bionica.offline.whitening import linear_map, merge_moments, mixtures_come_first, moments, row_sample
@@ -78,16 +77,6 @@ def test_rows_have_the_same_bits_however_they_are_cut(dtype, k, d):
         np.testing.assert_array_equal(np.concatenate(parts), expected[:n])
     np.testing.assert_array_equal(linear_map(np.asfortranarray(X), M), expected)
     np.testing.assert_array_equal(linear_map(np.repeat(X, 2, axis=0)[5::2], M), expected[2:])
-
-
-def test_rows_have_the_same_bits_on_any_number_of_threads():
-    rng = np.random.default_rng(0)
-    X, M = rng.standard_normal((300, 1000)), rng.standard_normal((33, 1000))
-    results = []
-    for threads in (1, 4):
-        with threadpool_limits(threads, user_api="blas"):
-            results.append(linear_map(X, M))
-    np.testing.assert_array_equal(*results)
 
 
 # --- the whitening matrix
