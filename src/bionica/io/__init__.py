@@ -99,12 +99,9 @@ def open_reader(
     given = {name: value for name, value in options.items() if value is not None}
     if wrong := [name for name in given if name not in takes]:
         raise InputError(f"{wrong[0]}={given[wrong[0]]!r} has no meaning for a {suffix} file: omit it")
+    source, columns = paths if suffix in (*IMAGES, *INSTRUMENTS) else path, columns or Columns()
     with explain_errors(str(path)):
-        reader = opener(
-            paths if suffix in (*IMAGES, *INSTRUMENTS) else path,
-            (columns or Columns())._replace(missing=missing),
-            **given,
-        )
+        reader = opener(source, columns._replace(missing=missing), **given)
     declared = 8 * (reader.n_samples or 0) * reader.n_features
     if declared > max(2**30, 2**14 * sum(file.stat().st_size for each in paths for file in (each, *each.rglob("*")))):
         raise InputError(f"{path} declares {declared >> 20:,} MiB of numbers, more than 16,384 times its bytes on disk")

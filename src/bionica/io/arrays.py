@@ -49,9 +49,8 @@ def open_mat(path: Path, columns: Columns, axis: int | None = None, dataset: str
         shapes = {key: shape if _NUMBER.fullmatch(kind) else None for key, shape, kind in whosmat(path)}
     except NotImplementedError:  # MATLAB 7.3: HDF5, in which a matrix is known as its transpose
         return open_hdf5(path, columns, 1 - (axis or 0), dataset)
-    image = [
-        int(loadmat(path, variable_names=[key])[key].item()) for key in ("nRow", "nCol") if shapes.get(key) == (1, 1)
-    ]
+    said = [key for key in ("nRow", "nCol") if shapes.get(key) == (1, 1)]
+    image = [int(loadmat(path, variable_names=[key])[key].item()) for key in said]
     pixels = math.prod(image) if len(image) == 2 and axis is None else 0
     scenes = {key: math.prod(shape) for key, shape in shapes.items() if shape and pixels and pixels in shape[:2]}
     if scenes and not dataset:
@@ -64,9 +63,7 @@ def open_mat(path: Path, columns: Columns, axis: int | None = None, dataset: str
         raise InputError(f"{path}: {chosen} is a sparse matrix: save it as a full one")
     if chosen in scenes:  # MATLAB counts pixels down the columns of the image
         matrix = (matrix if len(matrix) == pixels else matrix.T).reshape(*image, -1, order="F")
-    reader = MatrixReader(str(path), lambda: matrix, axis or 0, columns)
-    reader.notes += notes
-    return reader
+    return MatrixReader(str(path), lambda: matrix, axis or 0, columns, notes=notes)
 
 
 def open_hdf5(path: Path, columns: Columns, axis: int = 0, dataset: str | None = None) -> MatrixReader:
@@ -75,17 +72,15 @@ def open_hdf5(path: Path, columns: Columns, axis: int = 0, dataset: str | None =
     file = h5py.File(path, "r")
     arrays: dict[str, Any] = {}
     file.visititems(lambda name, item: arrays.update({name: item} if isinstance(item, h5py.Dataset) else {}))
-    shapes = _shapes(arrays)
-    for name, array in arrays.items():  # MATLAB's text and cells, whose parts are below #refs#
-        if array.attrs.get("MATLAB_class") in (b"char", b"cell"):
+    shapes = _shapes({name: array for name, array in arrays.items() if not name.startswith("#")})
+    for name in shapes:  # MATLAB's text and cells, whose parts are below #refs#
+        if arrays[name].attrs.get("MATLAB_class") in (b"char", b"cell"):
             shapes[name] = None
-    shapes = {name: shape for name, shape in shapes.items() if not name.startswith("#")}
     chosen, notes = choose_array(str(path), shapes, dataset)
     array = arrays[chosen]
     if array.external or array.is_virtual:  # these can name any file of this machine
         raise InputError(f"{path}: {array.name} has its numbers in other files: copy it into a dataset of its own")
-    reader = MatrixReader(str(path), lambda: array, axis, columns)
-    reader.notes += notes
+    reader = MatrixReader(str(path), lambda: array, axis, columns, notes=notes)
     reader.callback(file.close)
     return reader
 
@@ -97,9 +92,7 @@ def open_zarr(path: Path, columns: Columns, axis: int = 0, dataset: str | None =
     nodes = [("", root)] if isinstance(root, zarr.Array) else root.members(max_depth=None)
     arrays = {name: node for name, node in nodes if isinstance(node, zarr.Array)}
     chosen, notes = choose_array(str(path), _shapes(arrays), dataset)
-    reader = MatrixReader(str(path / chosen), lambda: arrays[chosen], axis, columns)
-    reader.notes += notes
-    return reader
+    return MatrixReader(str(path / chosen), lambda: arrays[chosen], axis, columns, notes=notes)
 
 
 def _shapes(arrays: Mapping[str, Any]) -> dict[str, Sequence[int] | None]:

@@ -28,7 +28,6 @@ class Stack(NamedTuple):
     """What an image file holds."""
 
     pages: Array  # pages x height x width (x bands)
-    alpha: Sequence[int]  # the bands that are transparency
     notes: Sequence[str]
     names: Sequence[str] = ()  # of the pages
     pixel_size: tuple[float, float] | None = None  # height and width of a pixel in micrometres
@@ -47,14 +46,13 @@ def open_images(paths: Sequence[Path], columns: Columns, *, optical_density: boo
         with explain_errors(str(path)):
             file = (_tiff if path.suffix.lower() in TIFF else _picture)(path)
         notes += [f"{path}: " * (len(paths) > 1) + note for note in file.notes]
-        stack = np.delete(file.pages, file.alpha, axis=3) if file.alpha else file.pages
+        stack = file.pages
         stacks.append(stack[..., 0] if stack.shape[3:] == (1,) else stack)
         if len(paths) > 1 and len(stack) > 1:
             raise InputError(f"{path} has {len(stack)} images: separate one stack, and apply its model to the others")
-        if stacks[-1].shape != stacks[0].shape:
-            raise InputError(
-                f"{path} is {stacks[-1].shape[1:]}, and {paths[0]} {stacks[0].shape[1:]}: give images of one shape"
-            )
+        shape, first = stacks[-1].shape[1:], stacks[0].shape[1:]
+        if shape != first:
+            raise InputError(f"{path} is {shape}, and {paths[0]} {first}: give images of one shape")
     images = stacks[0] if len(paths) == 1 else np.concatenate(stacks)
     if len(images) == 1 and images.ndim == 4:
         images = np.moveaxis(images[0], 2, 0)
@@ -67,14 +65,13 @@ def open_images(paths: Sequence[Path], columns: Columns, *, optical_density: boo
             raise InputError(f"{name} is not transmitted light: optical density needs values of 0 and more, not all 0")
         darkest = _DARKEST * brightest if matrix.dtype.kind == "f" else 1.0
         matrix = np.log10(brightest / np.maximum(matrix, darkest))
-    header = [f"mixture_{i}" for i in range(1, len(images) + 1)]
-    if len(images) == len(file.names):
-        header = [*file.names]
+    numbered = [f"mixture_{i}" for i in range(1, len(images) + 1)]
+    header = [*file.names] if len(images) == len(file.names) else numbered
     if len(images) > images.shape[2] and len(paths) == 1:
         size = f"{len(images)} pages of {images.shape[1]} x {images.shape[2]} pixels"
         notes.append(f"its {size} are read as mixtures: if a page is a line of an image, save each band as a page")
-    reader = MatrixReader(name, lambda: matrix, 1, columns, header)
-    reader.image_shape, reader.notes, reader.pixel_size = images.shape[1:], [*notes, *reader.notes], file.pixel_size
+    reader = MatrixReader(name, lambda: matrix, 1, columns, header, notes)
+    reader.image_shape, reader.pixel_size = images.shape[1:], file.pixel_size
     return reader
 
 
@@ -97,7 +94,7 @@ def _picture(path: Path) -> Stack:
             notes += ["it was turned as its EXIF orientation says"] * turned
             shown = operations.exif_transpose(image) if turned else image
             array = np.asarray(shown.convert("RGB") if image.mode.startswith("P") else shown)
-            return Stack(array[np.newaxis], [-1] if alpha else [], notes)
+            return Stack((array[..., :-1] if alpha else array)[np.newaxis], notes)
 
 
 def _tiff(path: Path) -> Stack:
@@ -114,34 +111,29 @@ def _tiff(path: Path) -> Stack:
         first = pages[0]
         axes, extra, meaning = first.axes, first.extrasamples, getattr(first.photometric, "name", first.photometric)
         # ImageJ, tifffile and MetaMorph may store images behind the only page.
-        more = (
-            first.is_stk
-            or (file.imagej_metadata or {}).get("images", 1) > len(pages)
-            or (first.is_shaped and '"truncated": true' in first.description)
-        )
+        more = first.is_stk or (first.is_shaped and '"truncated": true' in first.description)
+        more = more or (file.imagej_metadata or {}).get("images", 1) > len(pages)
         if more or len({(page.shape, page.dtype) for page in pages}) > 1 or {*axes} not in ({*"YX"}, {*"YXS"}):
             raise InputError(f"{path} does not hold pages of one shape, height x width: save it as such")
         if meaning not in _INTENSITIES and not (meaning == "YCBCR" and first.compression == _JPEG):
             raise InputError(f"{path} holds colours as {meaning}: save it as RGB")
         images: Array = file.asarray(slice(None), out="memmap").reshape(-1, *first.shape)
         notes = ["in it 0 is white"] * (meaning == "MINISWHITE")
-        orientation = first.tags.valueof(_ORIENTATION, 1)
-        notes += [f"its orientation ({orientation}) is not applied: pixels are in the order of the file"] * (
-            orientation != 1
-        )
+        if (orientation := first.tags.valueof(_ORIENTATION, 1)) != 1:
+            notes.append(f"its orientation ({orientation}) is not applied: pixels are in the order of the file")
         names, pixel_size = _ome(file.ome_metadata, len(pages), notes) if file.is_ome else ([], None)
         palette = first.colormap if meaning == "PALETTE" else None
     if skipped:
         raise InputError(f"{path} cannot be read: {skipped[0].getMessage()}")
     if palette is not None:
         base.check_size(str(path), 6 * images.size, _SMALLER)
-        return Stack(np.moveaxis(palette[:, images], 0, 3), [], [*notes, "the colours of its palette were read"])
-    if "S" not in axes:
-        return Stack(images, [], notes, names, pixel_size)
-    images = np.moveaxis(images, axes.index("S") + 1, 3)
-    alpha = [j for j, kind in enumerate(extra, images.shape[3] - len(extra)) if kind in _ALPHA]
-    notes += ["its transparency was left out"] * bool(alpha)
-    return Stack(images, alpha, notes, names if images.shape[3] == 1 else [], pixel_size)
+        return Stack(np.moveaxis(palette[:, images], 0, 3), [*notes, "the colours of its palette were read"])
+    if "S" in axes:
+        images = np.moveaxis(images, axes.index("S") + 1, 3)
+        if alpha := [j for j, kind in enumerate(extra, images.shape[3] - len(extra)) if kind in _ALPHA]:
+            images = np.delete(images, alpha, axis=3)
+            notes.append("its transparency was left out")
+    return Stack(images, notes, names, pixel_size)
 
 
 def _ome(description: Any, n_pages: int, notes: list[str]) -> tuple[list[str], tuple[float, float] | None]:
@@ -151,13 +143,11 @@ def _ome(description: Any, n_pages: int, notes: list[str]) -> tuple[list[str], t
     if pixels is None:
         return [], None
     n_planes = math.prod(int(pixels.get(f"Size{axis}", 1)) for axis in "CZT")
-    names = [printable(channel.get("Name") or "") for channel in pixels.iterfind("{*}Channel")]
-    if n_planes > n_pages and sum(int(each.get("SamplesPerPixel", 1)) for each in pixels.iterfind("{*}Channel")) == len(
-        names
-    ):
-        notes.append(
-            f"it holds {n_pages} of {n_planes} images: other files, which its OME metadata name, are not opened"
-        )
+    channels = pixels.findall("{*}Channel")
+    names = [printable(channel.get("Name") or "") for channel in channels]
+    if n_planes > n_pages and all(int(channel.get("SamplesPerPixel", 1)) == 1 for channel in channels):
+        elsewhere = "other files, which its OME metadata name, are not opened"
+        notes.append(f"it holds {n_pages} of {n_planes} images: {elsewhere}")
     units = [_MICROMETRES.get(pixels.get(f"PhysicalSize{axis}Unit", "µm"), 0.0) for axis in "YX"]
     sizes = [float(pixels.get(f"PhysicalSize{axis}", 0)) * unit for axis, unit in zip("YX", units, strict=True)]
     named = len(names) == n_pages and all(names) and len({*names}) == n_pages

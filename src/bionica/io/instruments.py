@@ -77,9 +77,8 @@ def read_spc(path: Path) -> Measurement:
     if content.xarray is None and any(not np.array_equal(sub.xarray, content[0].xarray) for sub in content):
         raise InputError(f"{path} holds spectra with different axes: save them one by one, or interpolate them")
     labels = [f"z {sub.z:g}" for sub in content] if len(content) > 1 else [path.stem]
-    return Measurement(
-        np.stack([sub.yarray for sub in content]), content[0].xarray, labels, _SPC_UNITS.get(content.xtype)
-    )
+    unit = _SPC_UNITS.get(content.xtype)
+    return Measurement(np.stack([sub.yarray for sub in content]), content[0].xarray, labels, unit)
 
 
 def read_fcs(path: Path) -> Measurement:
@@ -98,10 +97,8 @@ def read_envi(path: Path) -> Measurement:
     suffixes = ("", ".img", ".dat", ".raw", ".bin", ".bsq", ".bil", ".bip")
     files = [file for suffix in suffixes if (file := path.with_suffix(suffix)).is_file()]
     if len(files) != 1:
-        found = ", ".join(file.name for file in files) or "none"
-        raise InputError(
-            f"{path} needs one file of its name beside it, with the suffix {', '.join(suffixes[1:])}: {found}"
-        )
+        there, known = ", ".join(file.name for file in files) or "none", ", ".join(suffixes[1:])
+        raise InputError(f"{path} needs one file of its name beside it, with the suffix {known}: {there}")
     image = envi.open(str(path.absolute()), str(files[0].absolute()))
     size = int(np.prod(image.shape)) * np.dtype(image.dtype).itemsize + image.offset
     if size > files[0].stat().st_size:
@@ -130,9 +127,8 @@ def open_instrument(paths: Sequence[Path], columns: Columns) -> "InstrumentReade
             found.append(one if hasattr(one.matrix, "dtype") else one._replace(matrix=np.asarray(one.matrix)))
     for path, one in zip(paths, found, strict=True):
         if [*one.axis] != [*found[0].axis]:
-            raise InputError(
-                f"{path} has another axis than {paths[0]}: interpolate one of them, or give them one by one"
-            )
+            remedy = "interpolate one of them, or give them one by one"
+            raise InputError(f"{path} has another axis than {paths[0]}: {remedy}")
     if len(paths) == 1:
         return InstrumentReader(str(paths[0]), found[0], columns)
     if any(np.ndim(one.matrix) != 2 for one in found):
@@ -154,12 +150,11 @@ class InstrumentReader(MatrixReader):
     def __init__(self, name: str, content: Measurement, columns: Columns) -> None:
         cube, matrix = np.ndim(content.matrix) == 3, content.matrix
         names = [f"{value:.12g}" if isinstance(value, float) else printable(str(value)) for value in content.axis]
-        super().__init__(name, lambda: Cube(matrix) if cube else matrix, 0, columns, names)
+        super().__init__(name, lambda: Cube(matrix) if cube else matrix, 0, columns, names, content.notes)
         self.choose(columns, len(names), content.reasons)
         if cube:
             self.image_shape = tuple(map(int, matrix.shape[:2]))
         self.unit = content.unit and printable(content.unit)
-        self.notes += content.notes
         self._matrix, self._samples = matrix, np.array([printable(label) for label in content.labels], str)
         if len(self._samples):
             self.label_names = ["sample", *self.label_names]

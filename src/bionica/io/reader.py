@@ -162,10 +162,8 @@ class RowSample:
 
     def __init__(self, limit: int) -> None:
         self.limit, self.step, self.n_seen = limit, 1, 0
-        self._rng, self._parts = (
-            np.random.RandomState(0),
-            list[list[Array]](),
-        )  # row numbers, draws, rows, label columns
+        self._rng = np.random.RandomState(0)
+        self._parts: list[list[Array]] = []  # row numbers, draws, rows, label columns
 
     def add(self, block: Array, labels: Sequence[Array] = ()) -> None:
         """Add the next rows of the stream."""
@@ -243,9 +241,8 @@ class Reader(ExitStack):
         if named := ", ".join(f"{line} {j + 1} ({reasons[j]})" for j in self.labels):
             self.notes.append(f"left out, and written beside the sources: {named} (use= reads them as mixtures)")
         if not columns.use and (kept := ", ".join(f"{line} {j + 1} ({header[j]})" for j in doubtful if j not in skip)):
-            self.notes.append(
-                f"named as a label, and read as a mixture because it varies as one: {kept} (skip= omits it)"
-            )
+            why = "named as a label, and read as a mixture because it varies as one"
+            self.notes.append(f"{why}: {kept} (skip= omits it)")
 
     def _numbers(self, option: str, text: str, width: int) -> set[int]:
         """Return the indices of the columns that an option names, of `width` columns."""
@@ -358,23 +355,20 @@ class MatrixReader(Reader):
     n_samples: int
 
     def __init__(
-        self, name: str, open_array: Callable[[], Any], axis: int, columns: Columns, header: list[str] | None = None
-    ) -> None:
+        self, name: str, open_array: Callable[[], Any], axis: int, columns: Columns, header: list[str] | None = None,
+        notes: Sequence[str] = (),
+    ) -> None:  # fmt: skip
         super().__init__(name)
         array = open_array()
         if len(array.shape or ()) == 3 and 0 not in array.shape:
             from ..offline.whitening import mixtures_come_first  # which imports SciPy
 
             if axis or mixtures_come_first(array):
-                raise InputError(
-                    f"{name} has shape {array.shape}, and the mixtures of a cube are its last axis: save it so"
-                )
-            self.image_shape, cube = tuple(map(int, array.shape[:2])), open_array
+                raise InputError(f"{name} is {array.shape}, and the mixtures of a cube are its last axis: save it so")
+            (height, width), cube = map(int, array.shape[:2]), open_array
             open_array = lambda: Cube(cube())  # noqa: E731
-            array = open_array()
-            self.notes.append(
-                "a cube of {} x {} pixels; its last axis is that of the mixtures".format(*self.image_shape)
-            )
+            self.image_shape, array = (height, width), open_array()
+            self.notes.append(f"a cube of {height} x {width} pixels; its last axis is that of the mixtures")
         shape, dtype, chunks = tuple(map(int, array.shape or ())), np.dtype(array.dtype), getattr(array, "chunks", None)
         if len(shape) != 2 or 0 in shape:
             raise InputError(f"{name} has shape {shape}: mixtures are a matrix, samples x mixtures, and not empty")
@@ -383,6 +377,7 @@ class MatrixReader(Reader):
         check_size(name, math.prod(chunks or ()) * dtype.itemsize, "write it again in smaller chunks")
         self._open, self.axis, self.header = open_array, axis, header
         self.n_samples, width = shape[axis], shape[1 - axis]
+        self.notes += notes
         self.choose(columns, width, {})
         rows, chunk = block_rows(width), int(chunks[axis]) if chunks else 1
         self._rows = -(-rows // chunk) * chunk if chunk <= max(1, LARGEST // (8 * width)) else rows

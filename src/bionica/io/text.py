@@ -124,17 +124,21 @@ def read_lines(
 
     Text is in UTF-8, or, if that is not possible from the first byte on that is not ASCII, in cp1252, which `notes` get to know.
     """
-    decoder = _decoder(encoding or "utf-8-sig")
+
+    def decoder_of(encoding: str) -> io.IncrementalNewlineDecoder:
+        return io.IncrementalNewlineDecoder(codecs.getincrementaldecoder(encoding)(), translate=True)
+
+    decoder = decoder_of(encoding or "utf-8-sig")
     rest, data, ascii_only = "", b"more", True
     with open_stream() as stream:
         while data:
             data = getattr(stream, "read1", stream.read)(_CHUNK)
             if ascii_only and not encoding and data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
-                decoder = _decoder("utf-16")  # as Excel writes "Unicode text"
+                decoder = decoder_of("utf-16")  # as Excel writes "Unicode text"
             try:
                 text = decoder.decode(data, final=not data)
             except UnicodeDecodeError:
-                decoder, text = _decoder("cp1252"), "\0"
+                decoder, text = decoder_of("cp1252"), "\0"
                 if ascii_only and not encoding:
                     with suppress(UnicodeDecodeError):
                         text = decoder.decode(data)
@@ -142,9 +146,7 @@ def read_lines(
                     if notes is not None and note not in notes:
                         notes.append(note)
             if "\0" in text:
-                remedy = (
-                    "pass another encoding=" if encoding else "save it so (in Excel as CSV UTF-8), or pass encoding="
-                )
+                remedy = "pass another encoding=, or save it as UTF-8 (in Excel as CSV UTF-8)"
                 raise InputError(f"{name} is not text in {encoding or 'UTF-8'}: {remedy}")
             ascii_only = ascii_only and data.isascii()
             *lines, end = (rest + text).split("\n") if "\n" in text else (rest + text,)
@@ -152,10 +154,6 @@ def read_lines(
             rest = end
             base.check_size(f"a line of {name}", 10 * len(rest), "save it as .npy")  # cells take ten times its memory
     yield [rest] if rest else []
-
-
-def _decoder(encoding: str) -> io.IncrementalNewlineDecoder:
-    return io.IncrementalNewlineDecoder(codecs.getincrementaldecoder(encoding)(), translate=True)
 
 
 class TextReader(Reader):
@@ -271,10 +269,8 @@ class TextReader(Reader):
         self.choose(self._columns, self._width, reasons, [j for j in doubtful if j not in reasons])
         columns = [[row[j] for row in samples if len(row) == self._width] for j in self.columns[:_HEAD]]
         if not self.header and not self.axis and self.columns[0] == 0 and self._judge(columns) != "sample":
-            shown = ", ".join(columns[0][:4])
-            self.notes.append(
-                f"the first column ({shown}, ...) was read as a mixture (skip='1' omits it, axis=1: its rows are mixtures)"
-            )
+            first_cells, others = ", ".join(columns[0][:4]), "skip='1' omits it, axis=1: its rows are mixtures"
+            self.notes.append(f"the first column ({first_cells}, ...) was read as a mixture ({others})")
         if self._labelled and self.labels[:1] == [0]:
             self.label_names = ["sample", *self.label_names[1:]]  # the corner may name the rows of the file
 
@@ -316,10 +312,8 @@ class TextReader(Reader):
         """
         width = len(rows[-1]) if rows else 0
         start = next((i for i in range(len(rows), 0, -1) if len(rows[i - 1]) != width), 0)
-        kinds = [
-            {*map(self._kind, column)} - {"missing"}
-            for column in zip(*rows[start + (len(rows) > start + 1) :], strict=True)
-        ]
+        samples = rows[start + (len(rows) > start + 1) :]
+        kinds = [{*map(self._kind, column)} - {"missing"} for column in zip(*samples, strict=True)]
         if width < 2 or {"number"} not in kinds or any(len(kind) > 1 or "" in kind for kind in kinds):
             return None
         if start and (len(rows) - start < 3 or not all("text" in map(self._kind, row) for row in rows[:start])):
@@ -464,13 +458,11 @@ def check_archive(archive: zipfile.ZipFile) -> None:
 
 def describe_choice(kind: str, chosen: str, others: Sequence[str]) -> list[str]:
     """Return a note that names what was read of several, and what was not."""
+    if not others:
+        return []
     more = f" and {len(others) - 20} more" if len(others) > 20 else ""
     names = ", ".join(map(printable, others[:20]))
-    return (
-        [f"the {kind} {printable(chosen)} was read, and left out: {names}{more} (dataset= reads another)"]
-        if others
-        else []
-    )
+    return [f"the {kind} {printable(chosen)} was read, and left out: {names}{more} (dataset= reads another)"]
 
 
 def open_xlsx(path: Path, columns: Columns, dataset: str | None = None, **form: Any) -> Reader:
