@@ -60,7 +60,7 @@ def test_the_noise_of_channels_is_fitted_only_if_it_is_independent(shared, indep
     values, directions = np.linalg.eigh(second)
     rest = directions[:, : k - 3]
     left_out = (rest**2 @ values[: k - 3]) / np.sum(rest**2, axis=1)
-    found = channel_noise(second, 3, n)
+    found = channel_noise(second, 3, n, *np.linalg.eigh(second))
     np.testing.assert_allclose(found, D**2 if independent else left_out, rtol=0.25 if independent else 1e-9)
     assert np.allclose(found, left_out) != independent
 

@@ -184,14 +184,17 @@ def coordinates(second_moment: Array, d: int, n: float, channels: Channels, spec
     second_moment = second_moment / units / units[:, None]
     variances, known = (channels.noise / units) ** 2, q > d or not channels.estimate
     if channels.estimate and known:
-        values = np.linalg.eigvalsh(second_moment)[::-1]
-        if values[d:].mean() > channels.rounding * values[0]:
-            variances = channel_noise(second_moment, d, n)
+        values, directions = np.linalg.eigh(second_moment)
+        if values[: q - d].mean() > channels.rounding * values[-1]:
+            variances = channel_noise(second_moment, d, n, values, directions)
     noisy = bool(known and variances.any())
     scale = np.sqrt(np.maximum(variances, LEAST_SHARE * variances.max())) if noisy else np.ones(q)
     given = np.linalg.qr(spectra / (scale * units)[:, None])[0]
-    beside = np.eye(q) - given @ given.T
-    values, rest = np.linalg.eigh(beside @ (second_moment / scale / scale[:, None]) @ beside)
+    moment = second_moment / scale / scale[:, None]
+    if given.size:
+        beside = np.eye(q) - given @ given.T
+        moment = beside @ moment @ beside
+    values, rest = np.linalg.eigh(moment)
     values, rest = values[::-1], rest[:, ::-1]
     n_free = d - given.shape[1]
     variance = float(noisy)
@@ -202,10 +205,12 @@ def coordinates(second_moment: Array, d: int, n: float, channels: Channels, spec
     return Coordinates(matrix, inverse, known, variance, np.sqrt(variances) * units)
 
 
-def channel_noise(second_moment: Array, d: int, n: float) -> Array:
-    """Noise variance of every channel from <z z'> (k, k) of n samples with d sources: (3) by Fisher scoring, if its model fits."""
+def channel_noise(second_moment: Array, d: int, n: float, values: Array, directions: Array) -> Array:
+    """Noise variance of every channel from <z z'> (k, k) of n samples with d sources: (3) by Fisher scoring, if its model fits.
+
+    `values` and `directions` are its eigenvalues, ascending, and eigenvectors.
+    """
     k = len(second_moment)
-    values, directions = np.linalg.eigh(second_moment)
     left_out, rest = values[: k - d], directions[:, : k - d]
     white = max(float(left_out.mean()), 1e-300)
     freedom = ((k - d) ** 2 - (k + d)) / 2
