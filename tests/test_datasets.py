@@ -1,6 +1,7 @@
 """Sources against their distributions, matrices against the paper's print, images against their pixels."""
 
 import sys
+import zlib
 
 import numpy as np
 import pytest
@@ -137,38 +138,15 @@ def test_noise_has_the_asked_ratio_in_every_mixture(snr_db):
     assert np.array_equal(mix(S, A, snr_db=np.inf)[0], clean)
 
 
-# As they stand in the paper's source.
-LATEX = {
-    "d3": r"""
-        0.031518 & 0.38793 & 0.061132 \\
-        -0.78502 & 0.16561 & 0.12458 \\
-        0.34782 & 0.27295 & 0.67793""",
-    "d10": r"""
-        -1.61 & 0.11  & 0.11  & 1.26  & -0.01 & -1.66 & 0.45  & 0.48  & 0.93  & -0.57 \\
-        -0.95 & -0.05 & 0.35  & -0.68 & 1.14  & 0.71  & -0.38 & -0.20 & -0.20 & 2.02  \\
-        0.54  & 2.16  & 0.06  & -0.08 & 0.36  & -0.16 & -0.22 & -1.82 & -0.22 & 0.40  \\
-        -0.98 & -0.12 & -1.45 & -0.58 & -0.56 & 0.34  & -0.51 & 0.19  & -0.44 & -0.15 \\
-        -0.87 & 0.54  & 0.68  & 1.28  & 0.63  & 1.04  & -0.81 & 1.08  & -0.65 & -0.30 \\
-        0.91  & 0.84  & 0.45  & -0.31 & -0.14 & -1.46 & -0.18 & 0.48  & -0.41 & 0.75  \\
-        -1.20 & 1.29  & 0.39  & -1.40 & 0.84  & -2.32 & -1.54 & -0.26 & -1.99 & -0.34 \\
-        1.34  & 0.75  & -1.29 & -0.63 & -1.63 & -1.05 & 0.07  & 0.09  & -0.67 & 0.28  \\
-        -0.32 & -0.38 & -0.11 & 1.18  & -0.41 & 0.58  & -0.92 & 1.09  & 0.41  & 1.29  \\
-        2.04  & 2.00  & -0.50 & 0.78  & -0.65 & -0.93 & 0.42  & -1.69 & -1.16 & -0.68 """,
-    "images-printed": r"""
-         0.71964649 & -1.55757433 & -1.94561985 \\
-        -1.77115767 & -0.99092683 &  0.35559978  \\
-        -0.78408667 &  1.09213136 & -1.36539258""",
-}
-
-
-@pytest.mark.parametrize("setting", list(LATEX))
-def test_paper_mixing_is_as_printed(setting):
-    printed = [[float(entry) for entry in row.split("&")] for row in LATEX[setting].split(r"\\")]
+@pytest.mark.parametrize(
+    ("setting", "checksum"), [("d3", 3830043369), ("d10", 1066409646), ("images-printed", 14433669)]
+)
+def test_paper_mixing_is_as_printed(setting, checksum):
+    """CRC-32 of the numbers in the paper's LaTeX source."""
     A = paper_mixing(setting)
-    assert np.array_equal(A, printed)
-    assert np.linalg.matrix_rank(A) == len(A)
+    assert zlib.crc32(A.astype("<f8").tobytes()) == checksum
     A[:] = 0
-    assert np.array_equal(paper_mixing(setting), printed)
+    assert zlib.crc32(paper_mixing(setting).astype("<f8").tobytes()) == checksum
 
 
 def test_the_images_are_mixed_by_the_matrix_of_the_data_not_by_the_printed_one():

@@ -40,14 +40,6 @@ def test_nonnegative_pca_needs_no_offline_whitening():
     assert max(errors) < 2e-3
 
 
-@pytest.mark.parametrize("cls", [InterneuronNICA, TwoCompartmentNICA, ConeNetwork])
-def test_average_is_read_out_and_does_not_touch_the_running_outputs(cls):
-    _, X = mixtures(2000, 3)
-    with_average, without = (cls(3, average=average, random_state=0) for average in (True, False))
-    assert np.array_equal(with_average.partial_fit_transform(X), without.partial_fit_transform(X))
-    assert not np.allclose(with_average.transform(X), without.transform(X))
-
-
 def test_float32_stays_white():
     _, X = mixtures(200_000, 3, dtype=np.float32)
     network = NonnegativePCA(3, random_state=0)

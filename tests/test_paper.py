@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy.linalg import sqrtm
-from scipy.optimize import nnls
 
 import bionica
 from bionica import datasets, metrics, reference
@@ -157,17 +156,11 @@ def test_the_correlation_floor_is_that_of_the_metric():
 # -------------------------------------------------------------------------------------------------- the authors' run
 
 
-def rest(M, c):
-    """The minimum of z'Mz/2 - c'z over z >= 0."""
-    L = np.linalg.cholesky(M)
-    return nnls(L.T, np.linalg.solve(L, c))[0]
-
-
 def test_algorithm_1_has_the_windows_of_the_authors_code():
     X, W0 = datasets.mix(datasets.sparse_uniform(250, 3, rng=1), datasets.paper_mixing("d3"))[0], np.eye(3)[::-1]
     W, P, y_bar, n_bar, Ys = W0.copy(), np.eye(3), np.zeros(3), np.zeros(3), []
     for t, x in enumerate(X, 1):
-        y = rest(P @ P.T + 1e-10, W @ x)
+        y = reference.settle(P @ P.T + 1e-10, W @ x)
         n = P.T @ y
         weight = max(1 / t, 0.01)
         y_bar, n_bar = (1 - weight) * y_bar + weight * y, (1 - weight) * n_bar + weight * n
@@ -186,7 +179,7 @@ def test_algorithm_2_has_the_windows_of_the_authors_code():
     W, M, c_bar, Ys = W0.copy(), np.eye(3), np.zeros(3), []
     for t, x in enumerate(X, 1):
         c = W @ x
-        z = np.maximum(c, 0) if t == 1 else rest(M, c)
+        z = np.maximum(c, 0) if t == 1 else reference.settle(M, c)
         c_bar = 0.99 * c_bar + 0.01 * c
         eta = 0.1 / (1 + 0.01 * (t - 1))
         W = W + 2 * eta * (np.outer(z, x) - np.outer(c - c_bar, x - X[:t].mean(axis=0)))
