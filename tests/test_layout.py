@@ -214,7 +214,8 @@ def test_a_first_line_of_wavelengths_is_a_header(read, wavelengths, form, corner
     X = spectra(wavelengths=wavelengths)
     names, rows = [*map(form.format, wavelengths)], X.tolist()
     if corner is not None:
-        names, rows = [corner, *names], [[f"P{i}" if corner == "who" else i, *row] for i, row in enumerate(rows)]
+        label = {"who": "P{0}", "pH": "{1}"}.get(corner, "{0}")  # words, or what varies as a mixture does, or a count
+        names, rows = [corner, *names], [[label.format(i, 7 + i % 3), *row] for i, row in enumerate(rows)]
     data, reader = read(lines_of([names, *rows]))
     assert np.array_equal(data, X)
     assert np.allclose(reader.wavelengths, wavelengths, atol=0.5)
@@ -240,22 +241,19 @@ def test_a_line_that_may_be_names_or_a_sample_is_asked_for(read, refused, rng, f
 def test_first_samples_are_seldom_taken_for_an_axis_or_asked_about():
     """Of rows in random order as they come, beside 19 others; and of rows made to fall, against one other."""
     rng = np.random.default_rng(0)
-    axes, asked, noted = np.zeros(3), np.zeros(3), np.zeros(3)
+    found = {verdict: np.zeros(3) for verdict in ("names", "asked", "noted", "sample")}
     for k in range(2, 11):
         for _ in range(100):
             uniform, counts = rng.random((20, k)), rng.poisson(20, (20, k)).astype(float)
             mixed = rng.exponential(size=(20, 3)) @ rng.random((3, k))
             for kind, X in enumerate((uniform, counts, mixed)):
                 precision = [(0, 2, 0) if kind == 1 else (16, 16, 16)] * 20
-                verdict = judge_first_line(X.tolist(), precision)
-                axes[kind] += verdict == "names"
-                asked[kind] += verdict == "asked"
-                noted[kind] += verdict == "noted"
+                found[judge_first_line(X.tolist(), precision)][kind] += 1
                 fallen = judge_first_line([np.sort(X[0])[::-1].tolist(), X[1].tolist()], precision[:2])
-                axes[kind] += fallen == "names"
-    assert (axes <= [2, 12, 12]).all(), axes
-    assert (asked <= [12, 12, 30]).all(), asked
-    assert (noted[[0, 2]] <= 70).all(), noted  # of 2,250; distinct counts always are
+                found["names"][kind] += fallen == "names"
+    assert (found["names"] <= [2, 12, 12]).all(), found
+    assert (found["asked"] <= [12, 12, 30]).all(), found
+    assert (found["noted"][[0, 2]] <= 70).all(), found  # of 2,250; distinct counts always are
 
 
 @pytest.mark.parametrize(
@@ -395,14 +393,6 @@ def test_a_label_rises_or_falls_or_is_text(read, values):
         reader.read()
         assert (reader.names, reader.label_names) == (["a", "b"], ["NO"])
         assert "column 1" in reader.notes[0]
-
-
-def test_a_word_beside_wavelengths_is_no_mixture(read):
-    X = spectra(40)
-    rows = [["pH", *WAVELENGTHS.tolist()], *([7 + i % 3, *row] for i, row in enumerate(X.tolist()))]
-    data, reader = read(lines_of(rows))
-    assert np.array_equal(data, X)
-    assert reader.label_names == ["pH"]
 
 
 @pytest.mark.parametrize(

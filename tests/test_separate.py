@@ -55,10 +55,8 @@ def problem():
 # ---------------------------------------------------------------------------------------------- files
 
 
-@pytest.mark.parametrize("suffix", ["npy", "csv", "parquet", "zarr"])
+@pytest.mark.parametrize("suffix", ["npy", "csv"])
 def test_every_format_is_separated_into_its_own_kind(tmp_path, problem, suffix):
-    if suffix in ("parquet", "h5", "zarr"):
-        pytest.importorskip({"parquet": "pyarrow", "h5": "h5py"}.get(suffix, suffix))
     S, X = problem
     result = separate(write(tmp_path / f"x.{suffix}", X), "--sources", 3)
     assert left(tmp_path) == [f"x-sources.{suffix}", f"x.{suffix}"]
@@ -228,18 +226,14 @@ def test_a_report_of_very_large_and_small_mixtures(tmp_path, problem, method, sc
 def test_a_pipe_gives_what_the_network_put_out(problem):
     S, X = problem
     Y = bionica.StreamingNICA(3, random_state=0).partial_fit_transform(X)
-    for arguments, fed in (
-        ([], text(X)),
-        ([], "a;b;c;d;e\n" + text(X).replace(",", ";")),
-        (["--decimal", ","], text(X).replace(",", ";").replace(".", ",")),
-    ):
-        result = separate("-", *AT_ONCE, *arguments, fed=fed)
-        answers = result.stdout.replace(",", ".").replace(";", ",") if arguments else result.stdout
-        lines = answers.splitlines()
-        if str(fed).startswith("a;"):
-            assert lines.pop(0) == "source_1,source_2,source_3"
-        assert np.array_equal(np.loadtxt(lines, delimiter=","), Y)
+    for fed, header in ((text(X), []), ("a;b;c;d;e\n" + text(X).replace(",", ";"), ["source_1,source_2,source_3"])):
+        result = separate("-", *AT_ONCE, fed=fed)
+        lines = result.stdout.splitlines()
+        assert lines[: len(header)] == header
+        assert np.array_equal(np.loadtxt(lines[len(header) :], delimiter=","), Y)
         assert "3 sources in 4,000 samples" in result.stderr
+    comma = text(X).replace(",", ";").replace(".", ",")
+    assert separate("-", *AT_ONCE, "--decimal", ",", fed=comma).stdout == text(Y).replace(",", ";").replace(".", ",")
     assert permutation_error(S[-1000:], Y[-1000:]) < 0.05
 
 
@@ -253,10 +247,8 @@ def test_a_pipe_of_correlated_sources_is_answered_by_the_method_that_suits_them(
     assert match_sources(S[-2000:], Y[-2000:]).correlation.min() > 0.98
 
 
-def test_a_pipe_into_a_file_and_a_file_into_a_pipe(tmp_path, problem):
+def test_a_file_into_a_pipe(tmp_path, problem):
     _, X = problem
-    separate("-", *AT_ONCE, "-o", tmp_path / "y.npy", fed=text(X))
-    assert np.load(tmp_path / "y.npy").shape == (4000, 3)
     x = write(tmp_path / "x.npy", X)
     result = separate(x, "--method", "batch", "--sources", 3, "-o", "-", "--json", "--model", tmp_path / "m")
     assert json.loads(result.stderr)["samples"] == 4000
@@ -352,8 +344,6 @@ def test_nobody_listens_any_more_before_the_network_starts(problem, n_read):
 
 def test_a_short_pipe_is_answered(problem):
     X = problem[1][problem[1].any(axis=1)]
-    Y = numbers(separate("-", *AT_ONCE, fed=text(X[:20])))
-    assert np.array_equal(Y, bionica.StreamingNICA(3, random_state=0).partial_fit_transform(X[:20]))
     assert len(numbers(separate("-", "--sources", 3, fed=text(X[:50])))) == 50
     separate("-", *AT_ONCE, fed=text(X[:1]))
 

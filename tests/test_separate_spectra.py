@@ -41,17 +41,15 @@ def table(tmp_path, problem):
 METHOD = ["--sources", 3, "--method", "batch"]
 
 
-@pytest.mark.parametrize("suffix", ["csv", "npz", "parquet", "h5"])
+@pytest.mark.parametrize("suffix", ["csv", "npz"])
 def test_spectra_times_sources_are_the_mixtures(tmp_path, table, problem, suffix):
-    if suffix in ("parquet", "h5", "zarr"):
-        pytest.importorskip({"parquet": "pyarrow", "h5": "h5py"}.get(suffix, suffix))
     _, wavelengths, X = problem
     y, a = tmp_path / "y.npy", tmp_path / f"a.{suffix}"
     separate(table, *METHOD, "-o", y, "--mixing", a)
     with open_reader([str(a)]) as reader:
         spectra = np.concatenate(list(reader.blocks()))
         assert spectra.shape == (3, 60)
-        if suffix in ("csv", "tsv", "parquet"):
+        if suffix == "csv":
             assert [name for name in reader.header if name][-60:] == [f"w{w:g}" for w in wavelengths]
     assert np.linalg.norm(np.load(y) @ spectra - X) < 0.02 * np.linalg.norm(X)
 

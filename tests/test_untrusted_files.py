@@ -116,27 +116,27 @@ from bionica.io import InputError, open_reader
 
 warnings.simplefilter("ignore")
 libc, opened = ctypes.CDLL(None), set()
-for folder in sorted(Path(sys.argv[1]).iterdir()):
-    (target,) = [path for path in folder.iterdir() if path.name.startswith("x.")]
+
+def read(path):
     try:
-        open_reader(target).read()  # imports what it needs
-    except InputError:
-        pass
+        return str(open_reader(path).read().shape)
+    except InputError as error:
+        return str(error)
 
 def hook(event, arguments):
     if event == "open" and isinstance(arguments[0], str | bytes | os.PathLike):
         opened.add(os.path.abspath(os.fsdecode(arguments[0])))
 
+targets = sorted(Path(sys.argv[1]).glob("*/x.*"))
+for target in targets:
+    read(target)  # imports what it needs
 sys.addaudithook(hook)
-for folder in sorted(Path(sys.argv[1]).iterdir()):
-    (target,) = [path for path in folder.iterdir() if path.name.startswith("x.")]
+for target in targets:
+    folder = target.parent
     opened.clear()
     watch = libc.inotify_init1(os.O_NONBLOCK)
     libc.inotify_add_watch(watch, os.fsencode(folder), 0x20)  # what C opens: IN_OPEN
-    try:
-        outcome = str(open_reader(target).read().shape)
-    except InputError as error:
-        outcome = str(error)
+    outcome = read(target)
     events, names = b"", []
     try:
         events = os.read(watch, 2**16)
@@ -155,12 +155,10 @@ for folder in sorted(Path(sys.argv[1]).iterdir()):
 def test_opening_a_file_opens_this_file_only(tmp_path, rng):
     """Each format, with a reference to another file where it has a place for one; a named pipe would never return."""
     X = rng.random((6, 4))
-    plain, linked = (
-        ["csv", "xlsx", "npy", "npz", "mat", "h5", "zarr", "parquet", "png"],
-        ["link", "virtual", "external", "ome", "pipe"],
-    )
-    instruments = [name for name, package in {"jdx": "jcamp", "fcs": "flowio"}.items() if find_spec(package)]
-    folders = {name: tmp_path / name for name in (*plain, *linked, *instruments)}
+    names = ["csv", "xlsx", "npy", "npz", "mat", "h5", "zarr", "parquet", "png"]
+    names += ["link", "virtual", "external", "ome", "pipe"]  # these refer to another file
+    names += [name for name, package in {"jdx": "jcamp", "fcs": "flowio"}.items() if find_spec(package)]
+    folders = {name: tmp_path / name for name in names}
     for folder in folders.values():
         folder.mkdir()
         (folder / "secret").write_bytes(bytes(range(192)))
@@ -207,12 +205,9 @@ def test_opening_a_file_opens_this_file_only(tmp_path, rng):
     os.mkfifo(folders["pipe"] / "secret.ome.tif")
     run = [sys.executable, "-c", OPENED, str(tmp_path)]
     lines = subprocess.run(run, capture_output=True, text=True, timeout=100, check=True).stdout.splitlines()
-    table = {
-        name.strip(): (foreign.strip(), outcome.strip())
-        for name, foreign, outcome in (line.split("|") for line in lines)
-    }
-    assert {name: foreign for name, (foreign, _) in table.items()} == dict.fromkeys(folders, "")
-    assert {name for name, (_, outcome) in table.items() if outcome[0] == "("} == {*folders} - {"virtual", "external"}
+    table = [[*map(str.strip, line.split("|"))] for line in lines]  # name, foreign files, outcome
+    assert {name: foreign for name, foreign, _ in table} == dict.fromkeys(folders, "")
+    assert {name for name, _, outcome in table if outcome[0] == "("} == {*folders} - {"virtual", "external"}
 
 
 def test_a_pipe_or_a_device_is_not_read_by_accident(tmp_path):
