@@ -1,7 +1,8 @@
-"""A few tries of each kind of benchmarks/attack.py."""
+"""A few tries of each kind of benchmarks/attack.py, and random valid files of benchmarks/files.py."""
 
 import random
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -41,6 +42,16 @@ def test_a_mutated_file_is_refused_with_one_line_or_read(tmp_path, good, seed):
     name = rng.choice(sorted(good))
     (tmp_path / name).write_bytes(attack.mutate(good[name], rng))
     assert attack.read_file(tmp_path / name) is None
+
+
+@settings(few, max_examples=200)
+@given(seeds)
+def test_a_valid_file_is_read_as_other_libraries_do_or_with_a_note(seed):
+    pytest.importorskip("defusedxml")
+    files = pytest.importorskip("files")  # of benchmarks, which imports the libraries of all formats
+    with tempfile.TemporaryDirectory() as folder:
+        kind, outcome, words = files.compare(seed, Path(folder))
+    assert outcome != "SILENT", (kind, words)
 
 
 @pytest.mark.parametrize("make", attack.estimators(), ids=lambda make: repr(make()))

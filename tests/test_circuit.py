@@ -5,23 +5,16 @@ import pytest
 
 import bionica
 from bionica import plot
-from bionica.estimator import OnlineEstimator
-from conftest import mixtures
+from conftest import ONLINE, mixtures
 
 pytest.importorskip("matplotlib")
-
-NETWORKS = [
-    Network
-    for Network in map(vars(bionica).get, bionica.__all__)
-    if isinstance(Network, type) and issubclass(Network, OnlineEstimator) and Network._circuit
-]
 
 
 def arrows(ax):
     return [text.arrow_patch for text in ax.texts if hasattr(text, "arrow_patch")]
 
 
-@pytest.mark.parametrize("cls", NETWORKS)
+@pytest.mark.parametrize("cls", [cls for cls in ONLINE if cls._circuit])
 def test_every_weight_is_a_synapse_as_wide_as_it_is(cls):
     network = cls(3, random_state=0).partial_fit(mixtures(3000, 3, 4)[1])
     layers, synapses = cls._circuit

@@ -50,6 +50,8 @@ def test_a_right_fit_is_called_right(estimator):
     found = estimator(3, random_state=0).fit(X).diagnose(X)
     assert found.ok, found.details
     assert found.uncertainty_.correlation.min() > 0.98
+    assert all(name in found.details and name in found._repr_html_() for name in found.names)
+    assert len(str(found.uncertainty_).splitlines()) == 1 + len(found.names)
 
 
 @IGNORED
@@ -265,14 +267,6 @@ def test_refits_and_counts_run_with_one_thread_of_blas(monkeypatch):
         assert count.count_sources(X).n_sources == 2
     assert len(seen) > refits > 0
     assert set(seen) == {1}
-
-
-def test_text_and_html_show_every_output():
-    X = mixed(sparse(2000, 3), 6)
-    found = BatchNICA(3, random_state=0).fit(X).diagnose(X)
-    for name in found.names:
-        assert name in found.details and name in found._repr_html_()
-    assert len(str(found.uncertainty_).splitlines()) == 1 + len(found.names)
 
 
 def test_whitening_offline_and_dask_arrays_are_judged_too():

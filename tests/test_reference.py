@@ -72,16 +72,18 @@ def test_rates_and_error_are_those_of_the_package(rng):
 # --------------------------------------------------------------------------------------------- the compiled networks
 
 
-def initial_weights(name, d, k, m, rng):
-    def orthonormal(r, c):
-        return np.linalg.qr(rng.standard_normal((c, r)))[0].T
+def initial_weights(name, d, k, m, rng=None):
+    """Rows that are orthonormal, or without a generator positive, and lateral weights near or equal to the identity."""
 
-    W_yn = np.eye(m, d) + 0.1 * rng.standard_normal((m, d))
+    def rows(r, c):
+        return np.eye(r, c) + 0.1 if rng is None else np.linalg.qr(rng.standard_normal((c, r)))[0].T
+
+    W_yn = np.eye(m, d) + (0 if rng is None else 0.1 * rng.standard_normal((m, d)))
     return {
-        "InterneuronNICA": {"W_xy": orthonormal(d, k), "W_yn": W_yn, "W_ny": W_yn.T},
-        "TwoCompartmentNICA": {"W_xz": orthonormal(d, k), "W_zz": np.eye(d) + 0.1},
-        "TwoLayerNSM": {"W_xh": orthonormal(d, k), "W_hg": np.eye(d), "W_hy": orthonormal(d, d), "W_yy": np.eye(d)},
-        "NonnegativePCA": {"W": orthonormal(d, d)},
+        "InterneuronNICA": {"W_xy": rows(d, k), "W_yn": W_yn, "W_ny": W_yn.T.copy()},
+        "TwoCompartmentNICA": {"W_xz": rows(d, k), "W_zz": np.eye(d) + (0 if rng is None else 0.1)},
+        "TwoLayerNSM": {"W_xh": rows(d, k), "W_hg": np.eye(d), "W_hy": rows(d, d), "W_yy": np.eye(d)},
+        "NonnegativePCA": {"W": rows(d, k)},
     }[name]
 
 
@@ -143,8 +145,8 @@ def problem(Network, n, d, k, seed):
 @pytest.mark.parametrize("shape", SHAPES)
 def test_plain(Neural, shape):
     d, k, m = SHAPES[shape]
-    init = initial_weights(Neural.__name__, d, k, m, np.random.default_rng(1))
-    ours = compare(Neural, problem(Neural, N["exact"], d, k, 2), init)
+    X = problem(Neural, N["exact"], d, k, 2)
+    ours = compare(Neural, X, initial_weights(Neural.__name__, d, X.shape[1], m, np.random.default_rng(1)))
     assert sum(ours.repairs_.values()) == 0
 
 
@@ -176,13 +178,7 @@ def test_independent_interneuron_weights(dynamics):
 
 def provocation(name, guards, d, k):
     """Initial weights and a rate under which each of the guards has to act on nonnegative mixtures."""
-    square, wide = np.eye(d) + 0.1, np.eye(d, k) + 0.1
-    init = {
-        "InterneuronNICA": {"W_xy": wide.copy(), "W_yn": np.eye(d)},
-        "TwoCompartmentNICA": {"W_xz": wide.copy(), "W_zz": np.eye(d)},
-        "TwoLayerNSM": {"W_xh": wide, "W_hg": np.eye(d), "W_hy": square.copy(), "W_yy": np.eye(d)},
-        "NonnegativePCA": {"W": wide.copy()},
-    }[name]
+    init = initial_weights(name, d, k, d)
     forward = init[{"InterneuronNICA": "W_xy", "TwoCompartmentNICA": "W_xz", "TwoLayerNSM": "W_hy"}.get(name, "W")]
     lateral = {"InterneuronNICA": "W_yn", "TwoCompartmentNICA": "W_zz", "TwoLayerNSM": "W_yy"}.get(name)
     eta0 = 0.02
