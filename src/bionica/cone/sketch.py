@@ -15,7 +15,6 @@ without noise also after each block that has a sample outside of it. With a hori
 exp(-age / h), samples older than 2 h are forgotten, and the cone is solved every quarter of the horizon.
 """
 
-import operator
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
@@ -175,12 +174,6 @@ def merge_totals(a: Totals, b: Totals) -> Totals:
     return Totals(weighted, raw, *ends, a.negative + b.negative, a.distances + b.distances)
 
 
-def back_projection(X: Array, channels: Channels) -> Array:
-    """Z' Z B for the subspace B of the channels and z = w x / scale: a step of the power method towards the leading directions."""
-    Z = channels._replace(projected=False).rows(X)
-    return np.asarray(Z.T @ (Z @ channels.subspace))
-
-
 # --- samples that decide where facets are
 
 
@@ -261,9 +254,6 @@ def begin(X: ChunkedRows, sample: Samples, rate: float, settings: Settings) -> S
     """
     rows, n, d = sample.z, X.shape[0], settings.n_components
     channels = find_channels(rows, d, settings.noise)
-    if rate < 1 and channels.projected:  # the leading directions of all rows
-        back = fold(X, back_projection, operator.add, channels)
-        channels = channels._replace(subspace=np.ascontiguousarray(np.linalg.qr(back)[0]))
     Z, gate = channels.rows(rows), Gate()
 
     def fitted(z: Array, total: Totals) -> tuple[Fit, Data, bool]:

@@ -74,8 +74,7 @@ def completed(X: Array, d: int) -> Array:
     Of many rows, A is found on a sample. Values are not below 0 if X has none there.
     """
     A, residual, noise = _low_rank(X[row_sample(*X.shape)], d)
-    rng, least = np.random.RandomState(0), max(np.nanmin(X), -np.inf)
-    X = X.copy()
+    rng, least, X = np.random.RandomState(0), np.nanmin(X), X.copy()
     for rows in row_blocks(*X.shape):
         block = X[rows]
         t = np.flatnonzero(np.isnan(block).any(axis=1))
