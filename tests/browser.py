@@ -53,6 +53,13 @@ def open_page(path, width=WIDTHS[0]) -> Iterator[tuple]:
             browser.close()
 
 
+def flaws(page) -> list[str]:
+    """Pictures that are missing, and a page that is wider than its window."""
+    wanted, shown = page.evaluate(SIZES)
+    wide = [f"{wanted} pixels wide in a window of {shown}"] if wanted > shown else []
+    return [*wide, *(f"no picture: {name}" for name in page.evaluate(BROKEN_IMAGES))]
+
+
 def check_page(path, folder) -> list[Path]:
     """Assert that a page is whole at every width; leave screenshots of all of it in a folder and return their paths."""
     screenshots = []
@@ -60,10 +67,7 @@ def check_page(path, folder) -> list[Path]:
         for width in WIDTHS:
             page.set_viewport_size({"width": width, "height": 900})
             page.wait_for_function("[...document.images].every(image => image.complete)")
-            complaints += [f"no picture: {name}" for name in page.evaluate(BROKEN_IMAGES)]
-            wanted, shown = page.evaluate(SIZES)
-            if wanted > shown:
-                complaints.append(f"{wanted} pixels wide in a window of {shown}")
+            complaints += flaws(page)
             screenshots.append(Path(folder) / f"{Path(path).stem}-{width}.png")
             page.screenshot(path=screenshots[-1], full_page=True)
         assert not complaints, f"{Path(path).name}: {'; '.join(complaints)}"

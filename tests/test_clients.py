@@ -36,9 +36,6 @@ def test_the_code_of_the_page(heading):
     exec(compile(FIRST + CODE[heading], heading, "exec"), {})
 
 
-# ---------------------------------------------------------------------------------------------- river
-
-
 def samples(X):
     return [dict(zip(NAMES, x, strict=True)) for x in X.tolist()]
 
@@ -95,9 +92,6 @@ def test_river_transformer_is_the_estimator(X):
         many.learn_many(frame[NAMES[:4]])
 
 
-# ---------------------------------------------------------------------------------------------- HyperSpy
-
-
 @pytest.fixture(scope="module")
 def spectra():
     channels = np.arange(60)
@@ -126,9 +120,6 @@ def test_factors_of_a_hyperspy_decomposition_are_the_spectra(image, spectra, est
     assert results.loadings.min() >= 0
     model = image.get_decomposition_model().data
     assert np.abs(model - image.data).mean() < 0.02 * image.data.mean()
-
-
-# ---------------------------------------------------------------------------------------------- containers
 
 
 @pytest.mark.parametrize(

@@ -30,9 +30,6 @@ def learned(X, d=3, **parameters):
         return ConeNetwork(d, random_state=0, **parameters).fit(X)
 
 
-# --------------------------------------------------------------------------------------------- line by line
-
-
 @pytest.mark.interpreted
 @pytest.mark.parametrize(
     ("whiten", "d", "k", "horizon", "kappa"),
@@ -68,9 +65,6 @@ def test_it_is_the_naive_network(whiten, d, k, horizon, kappa, monkeypatch):
         arrays |= {name: arrays[name] @ arrays["front.white.K"] for name in ("W_xz", "W_xz_mean")}
     for name, W in weights.items():
         np.testing.assert_allclose(arrays[name], W, rtol=1e-9, atol=1e-9, err_msg=name)
-
-
-# --------------------------------------------------------------------------------------------- mathematics
 
 
 def relative_gradient(Y, kappa):
@@ -115,9 +109,6 @@ def test_fixed_point():
     np.testing.assert_allclose((weight * np.abs(Y)).mean(axis=0) / weight.mean(), 1, atol=0.03)
 
 
-# --------------------------------------------------------------------------------------------- what it separates
-
-
 @pytest.mark.parametrize(("d", "rho", "lost"), [(3, 0.0, 2), (3, 0.5, 3), (5, 0.7, 6)])
 def test_correlated_sources_in_one_pass(d, rho, lost):
     """As good as the true mixing matrix, but for `lost` dB, where nonnegative ICA ends below 12 dB."""
@@ -147,9 +138,6 @@ def test_scale_and_mixing_matrix_do_not_matter():
     S, X = correlated(60_000, 3, 3, seed=6)
     stretched = X @ np.array([[1e3, 0, 0], [1e3, 1, 0], [0, 0.1, 1e-3]])
     assert sinr(S, learned(stretched).transform(stretched)) > 25
-
-
-# --------------------------------------------------------------------------------------------- disturbances
 
 
 @pytest.mark.parametrize("whiten", FRONTS)

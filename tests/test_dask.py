@@ -45,9 +45,6 @@ def two_threads():
         yield
 
 
-# --- the same as in memory
-
-
 @pytest.mark.parametrize(
     ("n_components", "X"),
     [
@@ -75,9 +72,6 @@ def test_blocks_of_unknown_length_are_refused():
     for use in (nica.fit, nica.transform):
         with pytest.raises(TypeError, match="compute_chunk_sizes"):
             use(lazy[lazy[:, 0] > -np.inf])
-
-
-# --- X is never gathered
 
 
 class Watch:
@@ -158,9 +152,6 @@ def test_transform_is_lazy():
         np.testing.assert_allclose(pieces.compute(), nica.inverse_transform(nica.transform(X)), atol=1e-12)
 
 
-# --- messages
-
-
 @pytest.mark.parametrize("estimator", [BatchNICA(3), BatchNICA("auto"), NoncenteredWhitener()])
 def test_the_first_bad_row_is_named_though_a_later_block_is_read_before(estimator):
     X, later = mixed(30_000, 3), threading.Event()
@@ -191,9 +182,6 @@ def test_what_cannot_be_fitted_says_so(X, error, message):
         BatchNICA().fit(X)
 
 
-# --- the other estimators
-
-
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_networks_read_blocks_in_their_order(Neural, dtype):
     X = mixed(9000, 3, 4, dtype=dtype)
@@ -215,9 +203,6 @@ def test_networks_read_blocks_in_their_order(Neural, dtype):
     assert isinstance(back, da.Array)
     assert back.dtype == dtype
     np.testing.assert_allclose(back.compute(), here.inverse_transform(expected), rtol=1e-5, atol=1e-5)
-
-
-# --- a cluster
 
 
 @pytest.mark.filterwarnings("ignore:Port .* is already in use:UserWarning")

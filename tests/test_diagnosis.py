@@ -9,15 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import bionica
-from bionica import (
-    BatchNICA,
-    ConeNetwork,
-    InterneuronNICA,
-    MinimumVolumeCone,
-    NonnegativePCA,
-    StreamingNICA,
-    TwoCompartmentNICA,
-)
+from bionica import BatchNICA, ConeNetwork, InterneuronNICA, MinimumVolumeCone, NonnegativePCA, StreamingNICA
 from bionica.cone import count
 from bionica.trust.ambiguity import bands
 from bionica.trust.diagnosis import diagnose
@@ -169,7 +161,7 @@ def test_a_network_whose_outputs_are_huge_says_so_while_it_learns():
     """As published rates do on matrices that they were not tuned for."""
     X = mixed(sparse(1000, 3), 3, noise=0.0)
     init = {"W_xz": 1e6 * np.eye(3), "W_zz": np.eye(3)}
-    network = TwoCompartmentNICA(3, average=False, eta0=1e-9, decay=0.0, init=init, random_state=0)
+    network = bionica.TwoCompartmentNICA(3, average=False, eta0=1e-9, decay=0.0, init=init, random_state=0)
     with pytest.warns(ConvergenceWarning, match="eta0"):
         assert network.partial_fit_transform(X).max() > 1e5
 

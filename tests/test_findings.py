@@ -10,20 +10,9 @@ from bionica import MinimumVolumeCone
 from bionica.metrics import correlation_floor
 from bionica.offline.whitening import rank_of
 from bionica.separation import _better
-from bionica.trust import count
+from bionica.trust import count, findings
 from bionica.trust.diagnosis import Diagnosis, diagnose
-from bionica.trust.findings import (
-    _enlarged,
-    _structure,
-    _subtracted,
-    _turned,
-    _untouched,
-    exceeds,
-    finding,
-    measure,
-    ranked_findings,
-    uncertain,
-)
+from bionica.trust.findings import exceeds, finding, measure, ranked_findings, uncertain
 from bionica.trust.halves import Uncertainty, follows_curve, is_nonnegative, match, roughness, uncertainty
 
 N = 4000
@@ -132,10 +121,10 @@ def test_structure_is_the_largest_ratio_of_successive_singular_values_of_the_res
     U = np.linalg.qr(np.random.default_rng(0).standard_normal((500, 8)))[0]
     for ratio in (5.0, 7.0):
         E = U * [ratio**2, ratio**2, ratio, ratio, ratio, 1, 1, 1e-3] @ hadamard(8)  # the last ones are not looked at
-        value = _structure(E, np.mean(E**2, axis=0), E, 2)
+        value = findings._structure(E, np.mean(E**2, axis=0), E, 2)
         assert value == pytest.approx(ratio, rel=1e-6)
         assert bool(exceeds("structure", value, d=2)) == (ratio > 6)
-    assert _structure(1e-7 * E, 1e-14 * np.mean(E**2, axis=0), E, 2) == 0  # rounding
+    assert findings._structure(1e-7 * E, 1e-14 * np.mean(E**2, axis=0), E, 2) == 0  # rounding
 
 
 @pytest.mark.parametrize(("density", "t"), [(False, 0.3), (True, 0.2)])
@@ -145,7 +134,7 @@ def test_what_is_subtracted_is_the_slope_below_zero(density, t):
     S = rng.exponential(size=(200_000, 2))
     S[:, 0] *= 1 if density else rng.random(200_000) < 0.3
     U = np.column_stack([S[:, 0] - t * S[:, 1], S[:, 1]])
-    share = _subtracted(U, np.zeros(2))
+    share = findings._subtracted(U, np.zeros(2))
     assert share[0] == pytest.approx(t**2 * S[:, 1].var() / U[:, 0].var(), rel=0.35 if density else 0.05)
     assert share[1] == 0
 
@@ -163,9 +152,9 @@ def test_what_is_subtracted_is_no_noise(noise):
 def test_slopes_that_chance_explains_are_not_subtracted():
     """Three standard errors: of 300 pairs of independent outputs with noise, chance exceeds them once or never."""
     rng = np.random.default_rng(0)
-    shares = [_subtracted(rng.standard_normal((120, 3)), np.zeros(3)) for _ in range(50)]
+    shares = [findings._subtracted(rng.standard_normal((120, 3)), np.zeros(3)) for _ in range(50)]
     assert np.count_nonzero(shares) <= 3
-    assert _subtracted(sources(n=9), np.zeros(3)).tolist() == [0, 0, 0]
+    assert findings._subtracted(sources(n=9), np.zeros(3)).tolist() == [0, 0, 0]
 
 
 def test_the_standard_error_of_a_slope_is_that_of_residuals_with_each_sample_left_out():
@@ -181,7 +170,7 @@ def test_the_standard_error_of_a_slope_is_that_of_residuals_with_each_sample_lef
     slope = -(u @ y) / (y @ y)
     certain = slope - 3 * np.sqrt(np.sum((y * left_out) ** 2)) / (y @ y)
     explained = -(u @ y) * certain / (u @ u)
-    assert _subtracted(U, np.zeros(2))[0] == pytest.approx((certain * (2 - explained)) ** 2, rel=1e-9)
+    assert findings._subtracted(U, np.zeros(2))[0] == pytest.approx((certain * (2 - explained)) ** 2, rel=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -196,9 +185,9 @@ def test_the_standard_error_of_a_slope_is_that_of_residuals_with_each_sample_lef
 )
 def test_a_facet_is_untouched_if_the_density_vanishes_there(draw, untouched):
     S = draw(np.random.default_rng(0))
-    assert (_untouched(S, np.zeros(3), 1.0) == untouched).all()
-    assert not _untouched(S, S.std(axis=0), 1.0).any()  # noise hides it
-    assert not _untouched(S, np.zeros(3), 4 / N).any()  # samples of a curve
+    assert (findings._untouched(S, np.zeros(3), 1.0) == untouched).all()
+    assert not findings._untouched(S, S.std(axis=0), 1.0).any()  # noise hides it
+    assert not findings._untouched(S, np.zeros(3), 4 / N).any()  # samples of a curve
 
 
 @pytest.mark.parametrize("free", [[True, True], [True, False]])
@@ -207,10 +196,10 @@ def test_what_a_cone_that_is_too_small_subtracts_is_left_open(free):
     S, t = 0.5 + np.random.default_rng(0).random((50_000, 2)), 1 / 3
     U = S @ (np.eye(2) - t * np.array([[0, free[1]], [1, 0]]))
     true = S[:, 0] * (S[:, 0] @ U[:, 0]) / (S[:, 0] @ S[:, 0])
-    share = _enlarged(U, np.array(free))
+    share = findings._enlarged(U, np.array(free))
     assert share[0] == pytest.approx(np.mean((U[:, 0] - true) ** 2) / U[:, 0].var(), rel=0.05)
-    assert _enlarged(U, np.array([False, False])).tolist() == [0, 0]
-    assert _enlarged(S, np.array(free)).max() < 1e-3  # uncorrelated
+    assert findings._enlarged(U, np.array([False, False])).tolist() == [0, 0]
+    assert findings._enlarged(S, np.array(free)).max() < 1e-3  # uncorrelated
 
 
 def test_outputs_of_nonnegative_ica_turn_until_one_is_negative():
@@ -222,8 +211,8 @@ def test_outputs_of_nonnegative_ica_turn_until_one_is_negative():
         np.arctan2(np.sin(0.2) / scale[1], np.cos(0.2) / scale[0]),
         np.arctan2(np.sin(0.1) / scale[0], np.cos(0.1) / scale[1]),
     )
-    np.testing.assert_allclose(_turned(U), (a**3 + b**3) / (3 * (a + b)), rtol=1e-6)
-    assert _turned(np.eye(3)[[0, 1, 2, 0]]).max() == 0
+    np.testing.assert_allclose(findings._turned(U), (a**3 + b**3) / (3 * (a + b)), rtol=1e-6)
+    assert findings._turned(np.eye(3)[[0, 1, 2, 0]]).max() == 0
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

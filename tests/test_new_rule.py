@@ -100,9 +100,6 @@ def test_it_runs_in_the_cuda_simulator():
         assert mine["error"] == pytest.approx(theirs["error"], rel=1e-9)
 
 
-# ---------------------------------------------------------------------------------------------- definitions that change
-
-
 def first_output(module):
     """With weights of ones the first output is the factor times the sum of the mixture."""
     learner = module.MyNetwork(2, random_state=0)._learner_for(2, np.dtype(float))
@@ -157,9 +154,6 @@ def test_types_of_parameters_do_not_leak():
     np.testing.assert_array_equal(a.components_, b.components_)
 
 
-# ---------------------------------------------------------------------------------------------- where nothing can be cached
-
-
 @pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
 @pytest.mark.parametrize("fault", ["no folder", "full disk", "unreadable"])
 def test_without_a_cache_it_compiles_in_memory_and_says_so_once(fault, monkeypatch, caplog):
@@ -197,9 +191,6 @@ def test_a_long_compilation_is_announced(monkeypatch, caplog):
     with caplog.at_level(logging.INFO, "bionica"):
         MyNetwork(2, random_state=0).fit(np.ones((5, 2)) + np.eye(5, 2))
     assert any("compiling my_rule, once" in record.message for record in caplog.records)
-
-
-# ---------------------------------------------------------------------------------------------- declarations that are wrong
 
 
 @pytest.mark.parametrize(

@@ -40,9 +40,6 @@ def spoiled(X, how, size, seed=0):
 HOW = [("one", 1e12), ("many", 1e3), ("many", 1e12), ("decades", 1e12), ("gaussian", 100), ("channel", 1e3)]
 
 
-# ------------------------------------------------------------------------------------------ the rule
-
-
 @pytest.mark.parametrize("kind", ["odor", "sparse_uniform", "exponential", "half_normal", "gamma"])
 @pytest.mark.parametrize("n", [200, 1000, 10_000])
 def test_sound_data_lose_no_sample(kind, n):
@@ -83,9 +80,6 @@ def test_samples_that_alone_show_a_source_are_kept():
     X[::1000, 3] = 5.0
     assert without_outliers(X, moments(X), 4)[0] is X
     assert BatchNICA(robust=False, random_state=0).fit(X).components_.shape == (4, 4)
-
-
-# ------------------------------------------------------------------------------------------ the estimators
 
 
 @pytest.mark.parametrize(("how", "size"), [*HOW, ("gaussian", 10)])

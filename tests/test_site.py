@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from browser import BROKEN_IMAGES, SIZES, open_page
+from browser import flaws, open_page
 from test_docs import methods, public
 
 ROOT = Path(__file__).parents[1]
@@ -72,10 +72,7 @@ def test_every_page_is_whole_in_a_browser(width):
         for path in PAGES:
             before = len(complaints)
             page.goto(path.resolve().as_uri(), wait_until="load")
-            complaints += [f"no picture: {name}" for name in page.evaluate(BROKEN_IMAGES)]
+            complaints += flaws(page)
             complaints += [f"cut off: {name}" for name in page.evaluate(CUT_OFF)]
-            wanted, shown = page.evaluate(SIZES)
-            if wanted > shown:
-                complaints.append(f"{wanted} pixels wide in a window of {shown}")
             complaints[before:] = [f"{path.relative_to(SITE)}: {text}" for text in complaints[before:]]
         assert not complaints, "\n".join(complaints)
