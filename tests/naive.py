@@ -53,14 +53,14 @@ class LEcuyer:
         return [math.sqrt(-2 * math.log(self.uniform())) * math.cos(2 * math.pi * self.uniform()) for _ in range(n)]
 
 
-def capped_two_compartment_step(state, x, eta):
+def two_compartment_step(state, x, eta):
     """Algorithm 2 with the guard `rate`: eta at most 0.5/|x - x_bar|^2."""
     t = min(state["t"] + 1, state["window"])
     dx = (x - state["x_bar"]) * (1 - 1 / t)  # x less the mean that includes x
     return reference.two_compartment_step(state, x, min(eta, 0.5 / max(dx @ dx, 1e-300)))
 
 
-def capped_nonnegative_pca_step(state, x, eta):
+def nonnegative_pca_step(state, x, eta):
     """Nonnegative PCA with the guard `rate`: eta at most 1/|y|^2."""
     y = np.maximum(state["W"] @ state["F"] @ x, 0)
     return reference.nonnegative_pca_step(state, x, min(eta, 1 / max(y @ y, 1e-300)))

@@ -233,8 +233,11 @@ def test_a_constant_mixture_is_not_saturated():
     assert "ceiling" not in found(X, np.eye(3, 4), np.eye(4, 3), uncorrelated=False)
 
 
-def test_the_number_of_sources_is_named_before_noise():
+def test_the_number_of_sources_is_named_first_and_each_remedy_once_unless_it_was_tried():
     """What is unexplained is noise only if it has no direction of its own."""
+    three = ranked_findings([finding("duplicate"), finding("negative"), finding("directions", d=3)], {"cone"})
+    found = [(one.name, one.remedies) for one in three]
+    assert found == [("directions", ("count",)), ("negative", ("mean",)), ("duplicate", ())]
     noise = finding("uncertain", cause="noise")._replace(remedies=("average",))
     ranked = ranked_findings([noise, finding("directions", 1.0, d=3)])
     assert [(one.name, one.remedies) for one in ranked] == [("directions", ("count",)), ("uncertain", ())]
@@ -248,16 +251,6 @@ def test_noise_or_halves_are_named_as_the_cause_of_an_error():
     assert noise.sources == halves.sources == (1,)
     assert noise.values["value"] == pytest.approx(0.05)
     assert noise.remedies == ("average",) and halves.remedies == ("more samples",)
-
-
-def test_each_remedy_is_named_once_by_the_gravest_finding_and_none_that_was_tried():
-    three = [finding("duplicate"), finding("negative"), finding("directions", d=3)]
-    ranked = ranked_findings(three, {"cone"})
-    assert [(one.name, one.remedies) for one in ranked] == [
-        ("directions", ("count",)),
-        ("negative", ("mean",)),
-        ("duplicate", ()),
-    ]
 
 
 @pytest.mark.parametrize(("sigma", "nonnegative"), [(0.9, False), (1.1, True)])

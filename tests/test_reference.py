@@ -92,24 +92,13 @@ def compare(Network, X, init, *, guards=(), eta0=0.02, tau=0.5, **params):
     name = Network.__name__
     d = len(next(iter(init.values())))
     rng, k = np.random.default_rng(0), X.shape[1]
+    m, source = len(init.get("W_yn", ())), naive if "rate" in guards else reference
     step, state, own = {
-        "InterneuronNICA": lambda: (
-            reference.interneuron_step,
-            reference.interneuron(d, k, rng, len(init["W_yn"])),
-            {"n_interneurons": len(init["W_yn"])},
-        ),
-        "TwoCompartmentNICA": lambda: (
-            naive.capped_two_compartment_step if "rate" in guards else reference.two_compartment_step,
-            reference.two_compartment(d, k, rng, tau),
-            {"tau": tau},
-        ),
-        "TwoLayerNSM": lambda: (reference.two_layer_nsm_step, reference.two_layer_nsm(d, k, rng), {}),
-        "NonnegativePCA": lambda: (
-            naive.capped_nonnegative_pca_step if "rate" in guards else reference.nonnegative_pca_step,
-            reference.nonnegative_pca(d, k, rng),
-            {"whiten": False},
-        ),
-    }[name]()
+        "InterneuronNICA": (reference.interneuron_step, reference.interneuron(d, k, rng, m), {"n_interneurons": m}),
+        "TwoCompartmentNICA": (source.two_compartment_step, reference.two_compartment(d, k, rng, tau), {"tau": tau}),
+        "TwoLayerNSM": (reference.two_layer_nsm_step, reference.two_layer_nsm(d, k, rng), {}),
+        "NonnegativePCA": (source.nonnegative_pca_step, reference.nonnegative_pca(d, k, rng), {"whiten": False}),
+    }[name]
     own |= {"init": init, "random_state": 7}
     ours = Network(d, guards=guards, eta0=eta0, decay=1e-3, **params, **own)
     Y = ours.partial_fit_transform(X)
