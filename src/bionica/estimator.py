@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from copy import copy, deepcopy
 from itertools import count
 from numbers import Integral, Real
-from operator import attrgetter, is_
+from operator import attrgetter
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -42,7 +42,6 @@ from ._compat.sklearn import (
     instance,
     interval,
     options,
-    parameter_values,
     wrap_output,
 )
 from .errors import DivergenceError
@@ -158,15 +157,15 @@ class Estimator(
     def _freeze(self) -> None:
         """Validate the parameters, and copy them: they are what the model learns with."""
         check_parameters(self)
-        self._given = parameter_values(type(self))(self)
-        self._config = {name: deepcopy(value) for name, value in self.get_params(deep=False).items()}
+        self._given = self.get_params(deep=False)
+        self._config = {name: deepcopy(value) for name, value in self._given.items()}
 
     def _check_config(self) -> bool:
         """Raise ValueError if parameters changed that a running model may not change; return whether others did.
 
         Rates that are None are part of the untuned settings, and stay. Comparing objects by identity costs no `get_params`.
         """
-        if all(map(is_, parameter_values(type(self))(self), self._given)):
+        if all(getattr(self, name) is value for name, value in self._given.items()):
             return False
         before, now = self._config, self.get_params(deep=False)
         changed = [name for name, value in now.items() if not is_same(value, before[name])]

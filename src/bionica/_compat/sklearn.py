@@ -3,11 +3,9 @@
 `_parameter_constraints` of a class says what each parameter may be, and `check_parameters` checks it with scikit-learn's messages.
 """
 
-import inspect
 from collections.abc import Callable
-from functools import cache
 from numbers import Integral, Real
-from operator import attrgetter, ge, gt, le, lt
+from operator import ge, gt, le, lt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +13,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 
 __all__ = [
     "ARRAY", "AUTO", "BOOLEAN", "COUNT", "FUNCTION", "NONNEGATIVE", "POSITIVE", "RANDOM", "SHARE", "WINDOW", "Allowed",
-    "InvalidParameterError", "check_parameters", "instance", "interval", "options", "parameter_values", "wrap_output",
+    "InvalidParameterError", "check_parameters", "instance", "interval", "options", "wrap_output",
 ]  # fmt: skip
 
 
@@ -78,15 +76,6 @@ def check_parameters(estimator: Any) -> None:
             raise InvalidParameterError(
                 f"The {name!r} parameter of {type(estimator).__name__} must be {text}. Got {value!r} instead."
             )
-
-
-@cache
-def parameter_values(cls: Any) -> Any:
-    """Return the function that takes an estimator of this class to the tuple of its class and all its parameters.
-
-    `get_params` reads the signature of `__init__` at every call, 100 us.
-    """
-    return attrgetter("__class__", *inspect.signature(cls).parameters)
 
 
 class _Given(TransformerMixin, BaseEstimator):  # type: ignore[misc]
