@@ -41,8 +41,7 @@ def minimise(
     """Descend from x until no entry of the next step exceeds `tol`.
 
     An infinite value makes the step shorter, and ends the descent at its start. `inverse` maps a gradient by an approximate inverse
-    Hessian; the descent then also ends if the expected decrease is below a hundredth of `tol` squared. `stop(x)` ends the descent
-    after a step.
+    Hessian. `stop(x)` ends the descent after a step.
     """
     pairs: deque[tuple[Array, Array]] = deque(maxlen=10)  # step, change of the gradient
     value, gradient = value_and_gradient(x)
@@ -50,15 +49,14 @@ def minimise(
         step = _direction(gradient, pairs, inverse)
         slope, largest = float(np.vdot(gradient, step)), float(np.abs(step).max())
         # Without curvature the length of the first step has no meaning, and cannot end the descent.
-        small = largest <= tol or (inverse is not None and -slope < 1e-2 * tol**2)
-        if largest == 0 or (small and (pairs or inverse is not None)):
+        if largest == 0 or (largest <= tol and (pairs or inverse is not None)):
             return Minimum(x, value, n_iter, True)
         length = min(1.0, _LARGEST_STEP / largest)
         shortest = 1e-8 * length
         while length > shortest:
             trial = retract(x, length * step)
             new_value, new_gradient = value_and_gradient(trial)
-            if new_value <= value + 1e-4 * length * slope:
+            if new_value < value:
                 break
             # The minimum of the parabola through both values and the slope; an infinite value tells nothing.
             parabola = -0.5 * slope * length / (new_value - value - slope * length)
@@ -69,7 +67,7 @@ def minimise(
             pairs.clear()  # the curvature is that of another place: try once more without it
             continue
         s, y = length * step, new_gradient - gradient
-        if np.vdot(s, y) > 1e-12 * np.sqrt(np.vdot(s, s) * np.vdot(y, y)):
+        if np.vdot(s, y) > 0:
             pairs.append((s, y))
         x, value, gradient = trial, new_value, new_gradient
         if stop is not None and stop(x):
