@@ -9,9 +9,11 @@ machine slows them alike, and the best of all rounds counts. On a busy machine r
 """
 
 import argparse
+import ctypes
 import os
 import subprocess
 import sys
+import tempfile
 import warnings
 from functools import partial
 from pathlib import Path
@@ -53,6 +55,32 @@ def loop(method, name, setting, d, matrix="orthonormal", n=0):
     return partial(getattr(network.fit(X), method), X), len(X)
 
 
+def cpp(method, d, matrix):
+    """Algorithm 2 in C++ (loop.cpp), from the same weights; it must learn the same."""
+    import bionica
+
+    X = mixtures(SIZES[int(d)], int(d), matrix)
+    Z = np.empty_like(X) if method == "partial_fit_transform" else None
+    with tempfile.TemporaryDirectory() as folder:
+        library = Path(folder, "loop.so")
+        command = ["g++", "-O3", "-march=native", "-ffast-math", "-shared", "-fPIC", "-o", library]
+        subprocess.run([*command, Path(__file__).with_name("loop.cpp")], check=True)
+        learn = getattr(ctypes.CDLL(str(library)), f"learn{d}")
+    network = bionica.TwoCompartmentNICA.as_published(f"d{d}", random_state=0, guards=())
+    rates = [ctypes.c_double(getattr(network, name)) for name in ("eta0", "decay", "tau")]
+    W0 = np.linalg.qr(np.random.default_rng(1).standard_normal((int(d), int(d))))[0]
+
+    def run():
+        W = W0.copy()
+        arrays = [a if a is None else a.ctypes.data_as(ctypes.c_void_p) for a in (X, W, Z)]
+        learn(arrays[0], ctypes.c_long(len(X)), *rates, *arrays[1:])
+        return W
+
+    network.set_params(init={"W_xz": W0}).partial_fit(X)
+    assert np.allclose(network.W_xz_, run(), atol=1e-6), "the two learned something else"
+    return run, len(X)
+
+
 def one(name, method, d=3, n=200):
     import bionica
 
@@ -66,7 +94,7 @@ def one(name, method, d=3, n=200):
     return calls, n
 
 
-TASKS = {method: partial(loop, method) for method in METHODS} | {"one": one}
+TASKS = {method: partial(loop, method) for method in METHODS} | {"cpp": cpp, "one": one}
 
 
 def work():
@@ -128,16 +156,23 @@ def main():
     settings = [("published", name) for name in NETWORKS] + [("defaults", name) for name in ONLINE[:2]]
     sizes = (3, 10) if args.quick else SIZES
     loops = [f"{method} {name} {which} {d}" for which, name in settings for d in sizes for method in METHODS]
+    by_matrix = [(d, matrix) for d in (3, 10) for matrix in ("orthonormal", "gaussian", "paper")]
     matrices = [
-        f"{METHODS[0]} {name} published {d} {matrix}"
+        f"{method} {name} published {d} {matrix}"
         for name in NETWORKS[:2]
-        for d in (3, 10)
-        for matrix in ("orthonormal", "gaussian", "paper")
+        for d, matrix in by_matrix
+        for method in METHODS
     ]
+    matrices += [f"cpp {method} {d} {matrix}" for d, matrix in by_matrix for method in METHODS]
     ones = [f"one {name} {call}" for name in (*ONLINE, "MinimumVolumeCone") for call in ("learn_one", "transform_one")]
     tables = {
         "loops": ("Loops", "Method, estimator, settings, d; sparse uniform sources.", ("ns", 1e9), loops),
-        "matrices": ("Mixing matrices", "As above, by mixing matrix.", ("ns", 1e9), matrices),
+        "matrices": (
+            "Mixing matrices",
+            "As above, by mixing matrix; cpp is Algorithm 2 in C++ (g++ -O3 -march=native).",
+            ("ns", 1e9),
+            matrices,
+        ),
         "one": ("Single samples", "d = 3, at defaults.", ("us", 1e6), ones),
     }
     if unknown := set(args.tables.split(",")) - set(tables):
