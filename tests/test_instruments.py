@@ -137,9 +137,13 @@ def test_other_bytes_and_a_missing_package_are_said_in_one_sentence(tmp_path, mo
         open_reader(path)
 
 
-def test_a_registered_suffix(tmp_path, monkeypatch):
-    register(".TEST", lambda path: Measurement(X, WAVENUMBERS, notes=[path.read_text()]))
+@pytest.mark.parametrize("cube", [False, True])
+def test_a_registered_suffix(tmp_path, cube):
+    numbers = X.reshape(3, 1, 6) if cube else X
+    register(".TEST", lambda path: Measurement(numbers, WAVENUMBERS, notes=[path.read_text()]))
     (tmp_path / "x.test").write_text("read by hand")
     with open_reader(tmp_path / "x.test") as reader:
         np.testing.assert_array_equal(reader.read(), X)
-        assert reader.notes == ["read by hand"]
+        assert reader.image_shape == ((3, 1) if cube else None)
+        assert reader.notes == ["a cube of 3 x 1 pixels; its last axis is that of the mixtures"] * cube + ["read by hand"]
+        np.testing.assert_array_equal(reader.wavelengths, WAVENUMBERS)

@@ -101,12 +101,10 @@ def matching(
             raise io.InputError(
                 f"{reader.name} has no mixture {missing[0]!r}, from which {model} learned: it has {', '.join(names[:20])}"
             )
-        if names == known:
-            return lambda block: block
-        others = [name for name in names if name not in known]
-        left_out = f", and left out: {', '.join(others[:20])}" if others else ""
-        note(f"{reader.name}: its mixtures were put in the order of {model}{left_out}")
-        columns = [names.index(name) for name in known]
+        columns, others = [names.index(name) for name in known], [name for name in names if name not in known]
+        if columns != [*range(len(names))]:
+            left_out = f", and left out: {', '.join(others[:20])}" if others else ""
+            note(f"{reader.name}: its mixtures were put in the order of {model}{left_out}")
         return lambda block: block[:, columns]
     if reader.n_features != k:
         raise io.InputError(

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import InputError, printable
-from .reader import Array, Columns, Cube, Labels, MatrixReader, block_rows, explain_errors, import_optional
+from .reader import Array, Columns, Labels, MatrixReader, block_rows, explain_errors, import_optional
 
 _SPC_UNITS = {"XWAVEN": "cm-1", "XRAMANS": "cm-1", "XNMETR": "nm", "XUMETR": "µm", "XEV": "eV"}
 
@@ -148,14 +148,11 @@ class InstrumentReader(MatrixReader):
     """A `Measurement` as a stream of mixtures."""
 
     def __init__(self, name: str, content: Measurement, columns: Columns) -> None:
-        cube, matrix = np.ndim(content.matrix) == 3, content.matrix
         names = [f"{value:.12g}" if isinstance(value, float) else printable(str(value)) for value in content.axis]
-        super().__init__(name, lambda: Cube(matrix) if cube else matrix, 0, columns, names, content.notes)
+        super().__init__(name, lambda: content.matrix, 0, columns, names, content.notes)
         self.choose(columns, len(names), content.reasons)
-        if cube:
-            self.image_shape = tuple(map(int, matrix.shape[:2]))
         self.unit = content.unit and printable(content.unit)
-        self._matrix, self._samples = matrix, np.array([printable(label) for label in content.labels], str)
+        self._matrix, self._samples = content.matrix, np.array([printable(label) for label in content.labels], str)
         if len(self._samples):
             self.label_names = ["sample", *self.label_names]
 

@@ -349,7 +349,8 @@ class Cube:
 class MatrixReader(Reader):
     """A matrix, anything with `shape`, `dtype` and slices. What the file stores together, in `chunks`, is fetched together.
 
-    `open_array` is called for every block, so that a file can be mapped for that long. `axis` is that of the samples.
+    `open_array` is called for every block, so that a file can be mapped for that long. `axis` is that of the samples. A cube
+    (y, x, mixtures) is a matrix with a row for each pixel.
     """
 
     n_samples: int
@@ -363,7 +364,7 @@ class MatrixReader(Reader):
         if len(array.shape or ()) == 3 and 0 not in array.shape:
             from ..offline.whitening import mixtures_come_first  # which imports SciPy
 
-            if axis or mixtures_come_first(array):
+            if axis or (header is None and mixtures_come_first(array)):
                 raise InputError(f"{name} is {array.shape}, and the mixtures of a cube are its last axis: save it so")
             (height, width), cube = map(int, array.shape[:2]), open_array
             open_array = lambda: Cube(cube())  # noqa: E731
