@@ -145,5 +145,6 @@ def test_a_registered_suffix(tmp_path, cube):
     with open_reader(tmp_path / "x.test") as reader:
         np.testing.assert_array_equal(reader.read(), X)
         assert reader.image_shape == ((3, 1) if cube else None)
-        assert reader.notes == ["a cube of 3 x 1 pixels; its last axis is that of the mixtures"] * cube + ["read by hand"]
+        of_cube = ["a cube of 3 x 1 pixels; its last axis is that of the mixtures"]
+        assert reader.notes == of_cube * cube + ["read by hand"]
         np.testing.assert_array_equal(reader.wavelengths, WAVENUMBERS)

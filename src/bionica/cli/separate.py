@@ -266,8 +266,7 @@ class Separation:
             self.network = self._fit(X)
             with cluster_faults():
                 self.network.transform(X).to_zarr(str(part))
-            if self.outputs["model"] is not None:
-                self.network.save(self.outputs["model"])
+            self._save()
 
     def _fit(self, X: Any, large: bool = False) -> Any:
         """Count the sources, choose the method, fit and judge; if X are samples of a large file, networks learn from all of it."""
@@ -279,10 +278,9 @@ class Separation:
                     advance(len(block))
             network.diagnosis_ = network.diagnose(X)
             return network
-        return bionica.separate(
-            X, self.n_sources or AUTO, method=self.method, random_state=self.seed, horizon=self.horizon,
-            **self.cone, known_mixing=None if self.known is None else self._known_spectra(self.known, X.shape[1]),
-        )  # fmt: skip
+        known = None if self.known is None else self._known_spectra(self.known)
+        options = {"method": self.method, "random_state": self.seed, "horizon": self.horizon, **self.cone}
+        return bionica.separate(X, self.n_sources or AUTO, known_mixing=known, **options)
 
     def _save(self) -> None:
         """Write --model, with the names of mixtures and sources, by which `bionica apply` compares and writes files."""
@@ -294,12 +292,12 @@ class Separation:
             self.network.save(self.outputs["model"])
             vars(self.network).pop("feature_names_in_", None)  # blocks are arrays, which have no names
 
-    def _known_spectra(self, path: Path, k: int) -> Any:
+    def _known_spectra(self, path: Path) -> Any:
         """Return the spectra of --known, a column each; their names are those of the first sources.
 
         A row for each spectrum, or a column. If the input has wavelengths, so must a table of spectra.
         """
-        here, is_text = self.reader.wavelengths, path.suffix.lower() in (*io.TEXT, ".xlsx")
+        here, k, is_text = self.reader.wavelengths, self.reader.n_features, path.suffix.lower() in (*io.TEXT, ".xlsx")
         header = True if is_text and here is not None else None
         for axis in (0, 1):
             with io.open_reader(path, axis=axis, header=header, decimal=self.decimal) as reader:
@@ -321,7 +319,7 @@ class Separation:
         """Return an unfitted estimator of --method, with as many sources as --sources says or X shows."""
         from ..cone.count import count_sources
 
-        horizon = {} if self.horizon is None else {"horizon": self.horizon}
+        horizon = {"horizon": self.horizon} if self.horizon else {}
         d = self.n_sources or int(count_sources(X)[0])
         return getattr(bionica, _CLASSES[self.method])(d, random_state=self.seed, **horizon)
 
