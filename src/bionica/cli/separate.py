@@ -279,8 +279,8 @@ class Separation:
             network.diagnosis_ = network.diagnose(X)
             return network
         known = None if self.known is None else self._known_spectra(self.known)
-        options = {"method": self.method, "random_state": self.seed, "horizon": self.horizon, **self.cone}
-        return bionica.separate(X, self.n_sources or AUTO, known_mixing=known, **options)
+        parameters = {"method": self.method, "random_state": self.seed, "horizon": self.horizon, **self.cone}
+        return bionica.separate(X, self.n_sources or AUTO, known_mixing=known, **parameters)
 
     def _save(self) -> None:
         """Write --model, with the names of mixtures and sources, by which `bionica apply` compares and writes files."""
@@ -430,8 +430,8 @@ class Separation:
         method = {cls: method for method, cls in _CLASSES.items()}.get(name, name)
         if not hasattr(network, "partial_fit_transform"):
             raise io.InputError(f"{model} holds a {name}, which cannot learn from a stream: start again with --force")
-        options = {"method": (self.method, method), "sources": (self.n_sources, d), "horizon": (self.horizon, horizon)}
-        for option, (now, before) in options.items():
+        learned = {"method": (self.method, method), "sources": (self.n_sources, d), "horizon": (self.horizon, horizon)}
+        for option, (now, before) in learned.items():
             if now not in (None, AUTO, before):
                 raise io.InputError(f"{model} learned with --{option} {before}: omit --{option}")
         self.console.note(f"{model} is continued: the input must begin after the last sample that was answered")
