@@ -83,7 +83,6 @@ def test_blocks_of_one_generator_continue_each_other(kind, seed, n, n_next, d):
 @pytest.mark.parametrize(
     "draw",
     [
-        lambda **kw: random_sources("gamma", 50, 3, **kw),
         lambda **kw: sparse_uniform(50, 3, **kw),
         lambda **kw: copula_uniform(50, 3, 0.3, **kw),
         lambda **kw: odors(50, **kw)[0],

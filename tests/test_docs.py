@@ -55,14 +55,10 @@ def methods(value):
     ]
 
 
-def is_defined_there(name, value):
-    """Whether a name of `bionica.reference` is a public function of it."""
-    return inspect.isfunction(value) and value.__module__ == reference.__name__ and not name.startswith("_")
-
-
 def test_the_reference_has_every_public_name():
     names = {*public(), "bionica.river.RiverTransformer", "bionica.io.open_reader"}
-    names |= {f"bionica.reference.{name}" for name, value in vars(reference).items() if is_defined_there(name, value)}
+    functions = [value for name, value in vars(reference).items() if inspect.isfunction(value) and name[0] != "_"]
+    names |= {f"bionica.reference.{value.__name__}" for value in functions if value.__module__ == reference.__name__}
     assert names <= listed()
     for name in listed() - names:
         assert name.startswith("bionica.offline.objectives."), name

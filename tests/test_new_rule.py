@@ -132,13 +132,16 @@ def test_a_second_definition_runs_the_new_code(tmp_path, monkeypatch, restore):
     assert first_output(first) == 2.0
 
 
-def test_an_edited_file_is_compiled_again_in_the_next_process(tmp_path):
+def test_an_edited_file_or_one_that_it_imports_is_compiled_again_in_the_next_process(tmp_path):
     code = (
         f"import sys; sys.path[:0] = [{str(tmp_path)!r}, {str(Path(__file__).parent)!r}]; import edited_rule, test_new_rule; "
         "print(test_new_rule.first_output(edited_rule))"
     )
-    for factor, expected in ((1, "2.0"), (5, "10.0"), (1, "2.0")):
-        (tmp_path / "edited_rule.py").write_text(stronger(factor))
+    for factor, helper, expected in ((1, 1, "2.0"), (1, 5, "10.0"), (2, 5, "20.0"), (1, 1, "2.0")):
+        (tmp_path / "edited_rule.py").write_text(
+            "import edited_helper\n" + stronger(f"{factor} * edited_helper.FACTOR")
+        )
+        (tmp_path / "edited_helper.py").write_text(f"FACTOR = {helper}")
         out = run_python(code, PYTHONDONTWRITEBYTECODE="1", NUMBA_CACHE_DIR=str(tmp_path / "cache"))
         assert out.split()[-1] == expected
 
