@@ -29,7 +29,17 @@ def _centred(X: Array) -> Array:
 
 
 def whitening_objective(Y: Array, X: Array) -> float:
-    """Objective (1), and (3) if Y is nonnegative: `-Tr(dY'dY dX'dX) = -|dY dX'|_F^2`."""
+    """Objective (1), and (3) if Y is nonnegative: `-Tr(dY'dY dX'dX) = -|dY dX'|_F^2`.
+
+    Examples
+    --------
+    >>> from bionica import NoncenteredWhitener
+    >>> from bionica.datasets import mix, sparse_uniform
+    >>> X, _ = mix(sparse_uniform(1000, 2, rng=0), rng=0)
+    >>> Y = NoncenteredWhitener().fit_transform(X)  # minimal at a whitening, whose covariance is I
+    >>> whitening_objective(Y, X) < whitening_objective(0.9 * Y, X)
+    True
+    """
     return -float(np.sum((_centred(Y).T @ _centred(X)) ** 2))
 
 
@@ -65,7 +75,18 @@ def nsm_objective(Z: Array, Y: Array) -> float:
 
 
 def combined_nsm_objective(Z: Array, X: Array, n_components: int | None = None) -> float:
-    """Objective (4): `|Z'Z - X' C_xx^+ X|_F^2`, where C_xx^+ has rank `n_components` (by default that of C_xx)."""
+    """Objective (4): `|Z'Z - X' C_xx^+ X|_F^2`, where C_xx^+ has rank `n_components` (by default that of C_xx).
+
+    Examples
+    --------
+    >>> from bionica import BatchNICA
+    >>> from bionica.datasets import mix, sparse_uniform
+    >>> S = sparse_uniform(1000, 2, rng=0)
+    >>> X, _ = mix(S, rng=0)
+    >>> Z = BatchNICA(2, random_state=0).fit_transform(X)
+    >>> combined_nsm_objective(Z, X) < 0.01 * combined_nsm_objective(X.clip(0), X)
+    True
+    """
     return nsm_objective(Z, linear_map(X, whitening(moments(X), n_components).matrix))
 
 
