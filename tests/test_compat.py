@@ -2,6 +2,7 @@
 
 import importlib
 import importlib.util
+import logging
 import re
 import types
 from numbers import Integral, Real
@@ -56,6 +57,9 @@ def sum_of_squares():
 NAMES = {
     "numba.core.errors": ["TypingError"],
     "numba.core.options": ["DefaultOptions", "DefaultOptions._nrt"],
+    "numba.core.codegen": ["JITCodeLibrary", "JITCPUCodegen", "JITCPUCodegen.create_library"],
+    "numba.core.cpu": ["CPUContext", "CPUContext.get_executable", "CPUContext.create_cfunc_wrapper"],
+    "numba._dynfunc": ["make_function"],
 }
 
 
@@ -96,6 +100,27 @@ def test_without_a_name_numba_compiles_as_it_always_does(monkeypatch, module, na
 def test_every_private_name_is_in_the_list_of_names_to_hide():
     looked_up = re.findall(r'_private\("([\w.]+)", "(\w+)"', Path(door.__file__).read_text())
     assert {*looked_up} == {(module, name.partition(".")[0]) for module, names in NAMES.items() for name in names}
+
+
+@compiled_only
+def test_a_library_without_the_names_for_linking_is_compiled_by_numba(monkeypatch):
+    monkeypatch.setattr(door, "_LIBRARY", (*door._LIBRARY, "a name of a future version"))
+    assert door.compile_entry(sum_of_squares(), (np.ones(3),), cache=False)(np.arange(4.0)) == 14
+
+
+@compiled_only
+def test_if_linking_fails_numba_compiles_and_a_warning_says_so(monkeypatch, caplog):
+    """Names that are still there may do something else."""
+
+    def fail(*_):
+        raise TypeError("takes other arguments now")
+
+    find = door._private
+    monkeypatch.setattr(door, "_private", lambda *names: fail if names[1] == "make_function" else find(*names))
+    monkeypatch.setattr(door, "_warned", set())
+    with caplog.at_level(logging.WARNING, "bionica"):
+        assert door.compile_entry(sum_of_squares(), (np.ones(3),), cache=False)(np.arange(4.0)) == 14
+    assert "takes other arguments now" in caplog.text
 
 
 @compiled_only

@@ -25,7 +25,7 @@ import numba
 import numpy as np
 
 from .._compat.blas import one_blas_thread
-from .._compat.numba import TYPING_ERROR, compile_entry
+from .._compat.numba import COMPILING, TYPING_ERROR, compile_entry
 from .guards import EVERY
 from .plasticity import averaging_weight
 from .rule import BOOKKEEPING, COMPILED, Rule, hot, in_buffers, rule_of, to_arrays
@@ -35,7 +35,6 @@ _LOG = logging.getLogger("bionica")
 _PATIENCE = 2.0
 
 _ENTRIES: dict[Any, Any] = {}
-_COMPILING = threading.RLock()
 NO_RATES = np.empty((0, 1))
 
 
@@ -130,7 +129,7 @@ def prepare(state: Any, params: Any, X: np.ndarray) -> Callable[..., int]:
         _check_fields(rule, work)
         Y = np.empty((0, state.fired.size), X.dtype)
         empty = (state, work, params, X[:0], 0, NO_RATES, Y, largest_output(X.dtype))
-        with _COMPILING:  # of threads that meet a network first, one compiles and the others wait
+        with COMPILING:  # of threads that meet a network first, one compiles and the others wait
             entry = _ENTRIES.get(key) or _compile(rule, params, X.dtype, empty)
             _ENTRIES[key] = entry
     return functools.partial(take_rows, entry, work, rule.maintain)
