@@ -2,11 +2,12 @@
 
     python benchmarks/cluster.py --workers 1 2 4 16                 12.8 million x 20 (2 GB), in the memory of the workers
     python benchmarks/cluster.py --workers 1 2 --rows 1e6           a part of it
+    python benchmarks/cluster.py --workers 2 --rows 1.25e8 --lazy   20 GB, of which each block is made anew whenever it is read
     python benchmarks/cluster.py --memory 0.1 0.3 1 2               in memory, arrays of so many GB; each in a process of its own
 
 Every worker has one thread. Columns: seconds of the fit; CPU seconds of the client's thread ("client"), in which no worker computes
-("16 would take": client + (seconds of 1 worker - client) / 16), and of all workers; how often X was read; megabytes that the client
-received; the SINR in dB.
+("16 would take": client + (seconds of 1 worker - client) / 16), and of all workers; the largest peak memory of a worker; how often
+X was read; megabytes that the client received; the SINR in dB.
 """
 
 import argparse
@@ -76,7 +77,11 @@ def cpu_of_worker():
     return used.ru_utime + used.ru_stime
 
 
-def on_cluster(workers, n, noises, methods):
+def peak_of_worker():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def on_cluster(workers, n, noises, methods, keep):
     import dask
     import distributed
 
@@ -87,15 +92,18 @@ def on_cluster(workers, n, noises, methods):
     )
     watch, one = Watch(), {}
     print(
-        "method  noise  workers  seconds  client  workers' CPU  passes  MB to client  SINR  16 would take", flush=True
+        "method  noise  workers  seconds  client  workers' CPU  GB of a worker  passes  MB to client  SINR  16 would take",
+        flush=True,
     )
     for n_workers in workers:
         options = {"n_workers": n_workers, "threads_per_worker": 1, "dashboard_address": None, "memory_limit": 0}
         with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as client:
             client.run(lambda: __import__("bionica").MinimumVolumeCone)
             for noise in noises:
-                X = lazy(n, noise).persist()
-                distributed.wait(X)
+                X = lazy(n, noise)
+                if keep:
+                    X = X.persist()
+                    distributed.wait(X)
                 for method in methods:
                     watch.bytes, watch.passes = 0, 0
                     before, start, thread = (
@@ -106,10 +114,11 @@ def on_cluster(workers, n, noises, methods):
                     model = fitted(method, X)
                     seconds, alone = time.perf_counter() - start, time.thread_time() - thread
                     cpu = sum(client.run(cpu_of_worker).values()) - before
+                    peak = max(client.run(peak_of_worker).values()) * 1024 / 1e9
                     one.setdefault((method, noise), seconds)
                     print(
-                        f"{method:6} {noise:6g} {n_workers:8} {seconds:8.1f} {alone:7.2f} {cpu:13.1f} {watch.passes:7} "
-                        f"{watch.bytes / 1e6:13.1f} {decibels(model, noise):5.1f} "
+                        f"{method:6} {noise:6g} {n_workers:8} {seconds:8.1f} {alone:7.2f} {cpu:13.1f} {peak:12.2f} "
+                        f"{watch.passes:7} {watch.bytes / 1e6:13.1f} {decibels(model, noise):5.1f} "
                         f"{alone + (one[method, noise] - alone) / 16:14.1f}",
                         flush=True,
                     )
@@ -141,6 +150,7 @@ def main():
     parser.add_argument("--noise", type=float, nargs="+", default=[0.3, 0.0])
     parser.add_argument("--methods", nargs="+", default=["cone", "batch"], choices=FITS)
     parser.add_argument("--memory", type=float, nargs="+", default=[], metavar="GB")
+    parser.add_argument("--lazy", action="store_true")
     parser.add_argument("--alone", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.alone:
@@ -152,7 +162,7 @@ def main():
                 [sys.executable, __file__, "--alone", "--memory", str(size), "--noise", str(noise)], check=True
             )
     if args.workers:
-        on_cluster(args.workers, int(args.rows), args.noise, args.methods)
+        on_cluster(args.workers, int(args.rows), args.noise, args.methods, keep=not args.lazy)
 
 
 if __name__ == "__main__":
