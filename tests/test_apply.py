@@ -75,6 +75,16 @@ def test_other_wavelengths_are_refused_and_interpolated_on_request(tmp_path, mod
     assert "401 is not 400" in run("apply", model, shifted)[1]
 
 
+def test_other_units_are_refused(tmp_path):
+    for unit in ("nm", "µm"):
+        table(tmp_path / f"{unit}.csv", spectra(100)[1], [f"{value} {unit}" for value in WAVELENGTHS])
+    model = tmp_path / "model.npz"
+    assert run("separate", tmp_path / "nm.csv", "--sources", 2, "--model", model)[0] == 0
+    for more in ((), ("--interpolate",)):
+        status, output = run("apply", model, tmp_path / "µm.csv", *more)
+        assert (status, "in µm, and" in output, "convert them" in output) == (1, True, True)
+
+
 def test_what_cannot_be_read_ends_with_a_line_and_status_1_or_2(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert run("separate", ".") == (1, "Error: . is a folder: give files\n")

@@ -128,6 +128,10 @@ def test_the_command_line_fits_and_writes_on_a_cluster(tmp_path):
         address = cluster.scheduler_address
         result = run("--scheduler", address, "--mixing", tmp_path / "pure.csv", "--model", tmp_path / "model")
         assert result.exit_code == 0, result.output
+        cube = str(tmp_path / "cube.zarr")
+        zarr.create_array(cube, data=X.reshape(-1, 100, X.shape[1]), chunks=(70, 100, 4))
+        form = ("--sources", "3", "--method", "cone", "--scheduler", address)
+        assert CliRunner().invoke(app, ["separate", cube, *form]).exit_code == 0
         again = run("--scheduler", address)
         assert again.exit_code == 1
         assert "x-sources.zarr" in again.output
@@ -136,7 +140,11 @@ def test_the_command_line_fits_and_writes_on_a_cluster(tmp_path):
     np.testing.assert_allclose(model.components_, expected.components_, atol=1e-9)
     Y = zarr.open(str(tmp_path / "x-sources.zarr"), mode="r")[:]
     np.testing.assert_allclose(Y, expected.transform(X), atol=1e-8)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "pure.csv", "x-sources.zarr", "x.zarr"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "cube-sources.zarr", "cube.zarr", "model", "pure.csv", "x-sources.zarr", "x.zarr",
+    ]  # fmt: skip
+    maps = zarr.open(str(tmp_path / "cube-sources.zarr"), mode="r")[:]
+    np.testing.assert_allclose(maps.reshape(-1, 3), expected.transform(X), atol=1e-8)
     wrong = run("--scheduler", address, "-o", tmp_path / "y.csv")
     assert wrong.exit_code == 2
     assert "-o FILE.zarr" in wrong.output

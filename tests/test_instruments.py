@@ -137,6 +137,13 @@ def test_other_bytes_and_a_missing_package_are_said_in_one_sentence(tmp_path, mo
         open_reader(path)
 
 
+def test_a_small_header_may_stand_for_large_numbers_elsewhere(tmp_path):
+    register(".TEST", lambda path: Measurement(np.broadcast_to(np.float32(1), (10**5, 1500)), np.arange(1500.0)))
+    (tmp_path / "x.test").write_text("the numbers are in other files")
+    with open_reader(tmp_path / "x.test") as reader:
+        assert reader.n_samples == 10**5
+
+
 @pytest.mark.parametrize("cube", [False, True])
 def test_a_registered_suffix(tmp_path, cube):
     numbers = X.reshape(3, 1, 6) if cube else X

@@ -124,8 +124,8 @@ def test_labels_are_kept_beside_the_samples_and_written_again(tmp_path, X, small
 
 def test_names_and_labels_are_never_formulas(tmp_path):
     with open_writer(tmp_path / "y.csv", 1, float, label_names=["=1+1"], names=["@a"]) as writer:
-        writer.write(np.ones((2, 1)), [["=2", "-3"]])
-    assert (tmp_path / "y.csv").read_text() == "'=1+1,'@a\n'=2,1.0\n-3,1.0\n"
+        writer.write(np.ones((3, 1)), [["=2", "-3", "+A1"]])
+    assert (tmp_path / "y.csv").read_text() == "'=1+1,'@a\n'=2,1.0\n-3,1.0\n'+A1,1.0\n"
 
 
 def test_a_column_of_a_table_that_varies_as_a_mixture_is_one_whatever_its_name(tmp_path, X):

@@ -239,6 +239,16 @@ def test_mistakes_of_a_plain_rule():
     np.testing.assert_array_equal(X, before)
 
 
+def test_a_plain_network_need_not_have_a_random_state():
+    X = mixtures(300, 2)[1]
+
+    class Short(AsPrinted):
+        def __init__(self, n_components=None, eta0=0.1):
+            super().__init__(n_components, eta0=eta0)
+
+    Short(2).fit(X).diagnose(X)
+
+
 def test_random_numbers_of_a_plain_rule_do_not_depend_on_calls():
     def noisy(state, x, eta):
         rng = state["rng"]

@@ -214,6 +214,9 @@ def test_wavelengths_are_the_same_if_rounding_to_the_digits_of_the_coarser_axis_
     assert differing_channel(coarse, coarse + np.array([0.04, -0.04, 0.02])) is None
     assert differing_channel(coarse, coarse + np.array([0.0, 0.08, 0.02])) == "411.5 is not 411.58"
     assert differing_channel(coarse[:2], coarse) == "2 wavelengths are not 3"
+    assert differing_channel(1e-9 * coarse, 1e-9 * coarse + 3e-9) == "4.005e-07 is not 4.035e-07"  # in metres
+    assert differing_channel(coarse, coarse, None, "nm") is None
+    assert differing_channel(coarse, coarse, "µm", "nm") == "µm is not nm"
 
 
 def test_page_of_separate_opens_in_a_browser(tmp_path):

@@ -46,31 +46,11 @@ _MODULE_OF = {
 _MODULES = ("datasets", "io", "metrics", "plot", "reference", "sweep")
 
 __all__ = [
-    "BatchNICA",
-    "BionicaError",
-    "ClusterError",
-    "ConeNetwork",
-    "Diagnosis",
-    "DivergenceError",
-    "InterneuronNICA",
-    "LocalNICA",
-    "MinimumVolumeCone",
-    "ModelFileError",
-    "NoncenteredWhitener",
-    "NonnegativePCA",
-    "StreamingNICA",
-    "TwoCompartmentNICA",
-    "TwoLayerNSM",
-    "datasets",
-    "io",
-    "load",
-    "merge",
-    "metrics",
-    "plot",
-    "reference",
-    "separate",
-    "sweep",
-]
+    "BatchNICA", "BionicaError", "ClusterError", "ConeNetwork", "Diagnosis", "DivergenceError", "InterneuronNICA",
+    "LocalNICA", "MinimumVolumeCone", "ModelFileError", "NoncenteredWhitener", "NonnegativePCA", "StreamingNICA",
+    "TwoCompartmentNICA", "TwoLayerNSM", "datasets", "io", "load", "merge", "metrics", "plot", "reference",
+    "separate", "sweep",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -490,7 +490,8 @@ def _refits(estimator: Any, n: int) -> Callable[[Array], tuple[Array, Array]]:
 
     def fit(rows: Array) -> tuple[Array, Array]:
         k, other = rows.shape[1], clone(estimator)
-        other.set_params(**{**estimator._config, "n_components": d, "random_state": next(seeds)})
+        given = {**estimator._config, "n_components": d, "random_state": next(seeds)}
+        other.set_params(**{name: given[name] for name in given.keys() & other.get_params()})
         try:
             with warnings.catch_warnings(action="ignore"):
                 other.fit(np.resize(rows, (n, k)) if repeats else rows)
@@ -501,8 +502,7 @@ def _refits(estimator: Any, n: int) -> Callable[[Array], tuple[Array, Array]]:
     return fit
 
 
-Circuit = tuple[dict[str, tuple[str, float, int]], tuple[tuple[str, str, str | None, int], ...]]
-TWO_COMPARTMENTS: Circuit = (
+TWO_COMPARTMENTS: Any = (
     {"x": ("mixtures", 0, 0), "c": ("dendrites", 1, 0), "z": ("somata", 2, 0)},
     (("x", "c", "W_xz_", 1), ("c", "z", None, 1), ("z", "z", "W_zz_", -1)),
 )
@@ -565,7 +565,7 @@ class OnlineEstimator(Separator, Estimator):
     _repeats: ClassVar[bool] = True  # whether it needs many samples to settle, so that refits present theirs again
     #: What `plot.circuit` draws: layers by symbol (title, column, row), and synapses between them, (from, to, attribute with the
     #: weights, sign with which they enter). Attribute None: the two layers are compartments of the same neurons.
-    _circuit: ClassVar[Circuit | None] = None
+    _circuit: ClassVar[Any] = None
     _guards: ClassVar[tuple[str, ...]] = ()  # those that it has
 
     @abstractmethod
@@ -723,15 +723,13 @@ class OnlineEstimator(Separator, Estimator):
         with np.errstate(all="ignore"):  # a collapsed network may overflow
             return finite(np.asarray(rule_of(state).unmixing(state))).astype(self._learner.dtype)
 
-    @property
-    def mixing_(self) -> Array:
-        """The mixing matrix, (n_features, n_components): pseudoinverse of `components_`."""
-        return pseudoinverse(self.components_)
-
-    @property
-    def n_samples_seen_(self) -> int:
-        """Samples seen, including those that wait for the start."""
-        return int(self._learner.n_samples_seen)
+    mixing_ = property(
+        lambda self: pseudoinverse(self.components_),
+        doc="The mixing matrix, (n_features, n_components): pseudoinverse of `components_`.",
+    )
+    n_samples_seen_ = property(
+        attrgetter("_learner.n_samples_seen"), doc="Samples seen, including those that wait for the start."
+    )
 
     @property
     def n_samples_until_start_(self) -> int:

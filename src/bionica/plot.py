@@ -50,7 +50,7 @@ def _matrix(values: ArrayLike, name: str) -> np.ndarray:
 
 def _largest(values: np.ndarray) -> np.ndarray:
     """Return the largest absolute value of each column, or a tiny number: a divisor."""
-    return np.asarray(np.maximum(np.abs(values).max(axis=0, initial=0.0), np.finfo(float).tiny))
+    return np.asarray(np.maximum(np.nanmax(np.abs(values), axis=0, initial=0.0), np.finfo(float).tiny))
 
 
 def _named(names: Names, n: int) -> Sequence[str]:

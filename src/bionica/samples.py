@@ -206,8 +206,9 @@ def _plain(X: Any, argument: str = "X", check_axes: bool = False) -> Any:
 
 def matrix(value: Any, argument: str, name: str, dtype: Any = FLOATS) -> Array:
     """An argument other than X, of the function or estimator called `name`, as a finite matrix."""
-    plain = _plain(value, argument)
-    data = check_array(plain, dtype=dtype, input_name=argument, ensure_all_finite=False, estimator=name)
+    data = check_array(
+        _plain(value, argument), dtype=dtype, input_name=argument, ensure_all_finite=False, estimator=name
+    )
     check_finite(data, 0, name, argument)
     return np.asarray(data)
 
@@ -463,8 +464,7 @@ def collected(X: Array | DaskRows, rows: list[Array], last: int | None = None) -
     n = min(last or X.shape[0], X.shape[0])
     index, first = X.shape[0] - n + row_sample(n, X.shape[1]), 0
     for block in X if isinstance(X, DaskRows) else [X]:
-        start, stop = np.searchsorted(index, [first, first + len(block)])
-        rows.append(block[index[start:stop] - first].astype(np.float64))
+        rows.append(_rows_of(block, first, index).astype(np.float64))
         first += len(block)
         yield block
         del block  # before the next one is computed

@@ -21,7 +21,7 @@ from typing import Any
 import numba
 import numpy as np
 
-__all__ = ["COMPILING", "TYPING_ERROR", "compile_entry", "jit_is_off"]
+__all__ = ["COMPILING", "TYPING_ERROR", "compile_entry"]
 
 
 def _private(module: str, name: str, otherwise: Any = None) -> Any:
@@ -43,17 +43,12 @@ if hasattr(_private("numba.core.options", "DefaultOptions"), "_nrt"):
 _warned: set[str] = set()
 
 
-def jit_is_off() -> bool:
-    """Whether NUMBA_DISABLE_JIT is set."""
-    return numba.njit(_private) is _private
-
-
 def compile_entry(function: Callable[..., Any], arguments: tuple[Any, ...], cache: bool) -> Any:
     """Compile a function for these arguments, by calling it with them, and return what to call from then on.
 
     Where nothing can be cached (a read-only folder, a full disk, a damaged file) it compiles without a cache and says so once.
     """
-    if jit_is_off():
+    if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
         return np.errstate(all="ignore")(function)  # compiled code does not warn
     collects = gc.isenabled()
     with COMPILING:

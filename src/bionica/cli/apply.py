@@ -80,10 +80,12 @@ def matching(
 ) -> Callable[[Any], Any]:
     """Return what makes the k mixtures of a model, of names `known`, of those of a file; InputError if they are others."""
     names = [*reader.names]
-    there, here = io.wavelengths_in(known)[0], reader.wavelengths
+    (there, unit), here = io.wavelengths_in(known), reader.wavelengths
     if there is not None and here is not None:
-        if (differing := differing_channel(here, there)) is None:
+        if (differing := differing_channel(here, there, reader.unit, unit)) is None:
             return lambda block: block
+        if unit and reader.unit and unit != reader.unit:
+            raise io.InputError(f"{reader.name} has wavelengths in {reader.unit}, and {model} in {unit}: convert them")
         if not interpolate:
             what = f"has {len(here)} wavelengths, and {model} {k}" if len(here) != k else f"differs: {differing}"
             raise io.InputError(f"{reader.name} {what}: pass --interpolate, or choose others with --use")

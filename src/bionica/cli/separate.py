@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from decimal import Decimal
 from enum import StrEnum
 from functools import partial
 from inspect import signature
@@ -163,11 +164,13 @@ def default_output(path: Path, stem: str) -> Path:
     return path.parent / (stem + (suffix if suffix.lower() in (*io.WRITTEN, *io.IMAGES) else ".csv"))
 
 
-def differing_channel(here: Any, there: Any) -> str | None:
-    """Return where two axes of wavelengths differ by more than rounding, in words, or None."""
+def differing_channel(here: Any, there: Any, *units: str | None) -> str | None:
+    """Return where two axes of wavelengths differ by more than rounding, in words, or None; a unit that is None is not known."""
+    if all(units) and len({*units}) > 1:
+        return f"{units[0]} is not {units[1]}"
     if len(here) != len(there):
         return f"{len(here)} wavelengths are not {len(there)}"
-    digits = (max(len(f"{value:.12g}".partition(".")[2]) for value in axis) for axis in (here, there))
+    digits = (max(-int(Decimal(f"{value:.12g}").as_tuple().exponent) for value in axis) for axis in (here, there))
     differ = ~np.isclose(here, there, atol=0.51 * 10.0 ** -min(digits))
     return f"{here[differ][0]:g} is not {there[differ][0]:g}" if differ.any() else None
 
@@ -262,10 +265,11 @@ class Separation:
             ) from error
         with client, complete_files([self.path]) as (part,):
             X = da.from_zarr(str(Path(self.reader.name).resolve()))
-            X = (X.T if self.reader.axis else X)[:, self.reader.columns]
+            X = (X.T if self.reader.axis else X.reshape(-1, X.shape[-1]))[:, self.reader.columns]
             self.network = self._fit(X)
             with cluster_faults():
-                self.network.transform(X).to_zarr(str(part))
+                Y = self.network.transform(X)
+                Y.reshape(*(self.reader.image_shape or (-1,)), Y.shape[1]).to_zarr(str(part))
             self._save()
 
     def _fit(self, X: Any, large: bool = False) -> Any:
@@ -310,7 +314,11 @@ class Separation:
         there = reader.wavelengths
         if header and there is None:
             raise io.InputError(f"--known {path} has no line of wavelengths, as the input has: add it")
-        if here is not None and there is not None and (wrong := differing_channel(there, here)):
+        if (
+            here is not None
+            and there is not None
+            and (wrong := differing_channel(there, here, reader.unit, self.reader.unit))
+        ):
             raise io.InputError(f"--known {path}: {wrong}: interpolate its spectra to the wavelengths of the input")
         self.known_names = [str(name) for name in labels[0]] if labels else []
         return spectra.T

@@ -347,7 +347,8 @@ def merge(a: Any, b: Any) -> MinimumVolumeCone:
         raise ValueError(f"a and b differ in {', '.join(differ)}: streams with the same parameters can be merged")
     if one.horizon is not None:
         raise ValueError(f"horizon={one.horizon}: streams that forget cannot be merged; use horizon=None")
-    if not sketch.is_same_start(first, second):
+    starts = [(*stream.channels, stream.fit.components.shape, stream.seed) for stream in (first, second)]
+    if not all(map(is_same, *starts)):
         raise ValueError(
             "a and b began from different samples: make b by a.branch(first), or both from one saved stream"
         )
@@ -442,7 +443,7 @@ class _ConeLearner:
         """The state, which no call changes in place."""
         return self.state
 
-    def learn(self, X: Array, keep: bool = False) -> None:
+    def learn(self, X: Array) -> None:
         """Learn from a block."""
         with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):
             self.restore(_checked(sketch.learn(self.state, X, self.settings), X, self.state.n))

@@ -386,12 +386,6 @@ def merge(a: State, b: State, settings: Settings) -> State:
     return _stored(state._replace(rate=min(a.rate, b.rate)), both.take(slice(0)), settings)
 
 
-def is_same_start(a: State, b: State) -> bool:
-    """Whether two streams have the same channels and seed, so that they can be merged."""
-    same = (bool(np.all(x == y)) for x, y in zip(a.channels[:], b.channels[:], strict=True))
-    return all(same) and a.fit.components.shape == b.fit.components.shape and a.seed == b.seed
-
-
 def _stored(state: State, new: Samples, settings: Settings) -> State:
     """Add samples to those that are stored, of which each may be an extreme one; forget those that are too old, or too many."""
     stored = state.samples.union(new)

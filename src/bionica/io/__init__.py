@@ -102,7 +102,7 @@ def open_reader(
     source, columns = paths if suffix in (*IMAGES, *INSTRUMENTS) else path, columns or Columns()
     with explain_errors(str(path)):
         reader = opener(source, columns._replace(missing=missing), **given)
-    declared = 8 * (reader.n_samples or 0) * reader.n_features
+    declared = 0 if suffix in INSTRUMENTS else 8 * (reader.n_samples or 0) * reader.n_features
     if declared > max(2**30, 2**14 * sum(file.stat().st_size for each in paths for file in (each, *each.rglob("*")))):
         raise InputError(f"{path} declares {declared >> 20:,} MiB of numbers, more than 16,384 times its bytes on disk")
     return reader

@@ -167,8 +167,7 @@ class RowSample:
 
     def add(self, block: Array, labels: Sequence[Array] = ()) -> None:
         """Add the next rows of the stream."""
-        draws = self._rng.random_sample(len(block)) if len(block) else np.empty(0)
-        part = [np.arange(len(block)) + self.n_seen, draws, block, *labels]
+        part = [np.arange(len(block)) + self.n_seen, self._rng.random_sample(len(block)), block, *labels]
         if self._parts and self.step > 1:  # a stratum may go on in this block
             last = self._parts.pop()
             self._parts += [[column[:-1] for column in last]] if len(last[0]) > 1 else []
@@ -250,7 +249,7 @@ class Reader(ExitStack):
         for item in map(str.strip, text.split(",")):
             match = _RANGE.fullmatch(item)
             first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
-            if self.header and item in self.header:
+            if item and self.header and item in self.header:
                 numbers |= {j for j, known in enumerate(self.header) if known == item}
             elif 1 <= first <= last <= width:
                 numbers |= set(range(first - 1, last))

@@ -26,7 +26,7 @@ _ARRAYS = (".npy", ".npz", ".h5", ".hdf5", ".zarr")
 #: Suffixes of the files that can be written for any mixtures; images for images too.
 WRITTEN = (*TEXT, ".xlsx", ".parquet", *_ARRAYS)
 _SHEET = (1_048_576, 16_384)  # rows and columns that Excel opens
-_DECIMAL_POINT = re.compile(r"[-+]?\d*\.\d+([eE][-+]?\d+)?")
+_NUMBER = re.compile(r"[-+]?(\d+|\d*\.\d+)([eE][-+]?\d+)?")
 
 
 class TextWriter:
@@ -52,8 +52,9 @@ class TextWriter:
     def _cell(self, label: Any) -> str:
         """Return a label as text, with the decimal point of the numbers if it is one, and with a ' before what may be a formula."""
         text = "" if label is None else str(label)
-        text = f"'{text}" if text.startswith(("=", "@")) else text
-        return text.replace(".", self._decimal) if _DECIMAL_POINT.fullmatch(text) else text
+        if _NUMBER.fullmatch(text):
+            return text.replace(".", self._decimal)
+        return f"'{text}" if text.startswith(("=", "@", "+", "-")) else text
 
 
 def _save_array(path: Path, rows: Array, name: str) -> None:
@@ -75,7 +76,7 @@ def _save_images(
     paths: Sequence[Path], rows: Array, shape: tuple[int, ...], pixel_size: tuple[float, float] | None,
     channels: Sequence[str] | None,
 ) -> None:  # fmt: skip
-    """Write pages of a TIFF in float32 (an OME-TIFF with these channels), or an image for each source, its largest value white."""
+    """Write pages of a TIFF in float32 (OME with these channels), or an image a source: its largest value white, NaN black."""
     if paths[0].suffix.lower() in TIFF:
         tifffile = import_optional("tifffile", "writing TIFF")
         pages = (np.ascontiguousarray(source, np.float32).reshape(shape) for source in rows.T)
@@ -93,8 +94,8 @@ def _save_images(
     pillow = import_optional("PIL.Image", "writing images")
     for path, source in zip(paths, rows.T, strict=True):
         white, kind = (65535, np.uint16) if path.suffix.lower() == ".png" and len(shape) == 2 else (255, np.uint8)
-        image = np.rint(np.asarray(source, np.float64) * (white / (float(source.max()) or 1.0)))
-        pillow.fromarray(image.astype(kind).reshape(shape)).save(path)
+        image = np.rint(np.asarray(source, np.float64) * (white / (float(np.nanmax(source, initial=0.0)) or 1.0)))
+        pillow.fromarray(np.nan_to_num(image).astype(kind).reshape(shape)).save(path)
 
 
 def check_format(path: Path, option: str = "-o", *, images: bool = False) -> None:

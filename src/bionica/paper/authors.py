@@ -103,7 +103,7 @@ class AuthorsRun(BaseEstimator):  # type: ignore[misc]
         self.flipped = flipped
         self.random_state = random_state
 
-    def partial_fit_transform(self, X: Array, y: None = None) -> Array:
+    def partial_fit_transform(self, X: Array) -> Array:
         """Learn from all of X, and return the outputs as each sample arrived."""
         start, step, forward = _NETWORKS[self.network]
         table = getattr(bionica, self.network).as_published(self.setting).get_params()

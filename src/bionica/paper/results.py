@@ -122,4 +122,4 @@ def _hyperparameters(row: Row) -> Row:
     names = "(η₀, γ, τ)" if row["network"] == "TwoCompartmentNICA" else "(η₀, γ)"
     where = f"Table 1, d = 3, {label_of(row['network'])}"
     ratio = row["paper_error"] / row["error"]
-    return _claim(where, f"Best {names} = ({row['paper']})", text, (ratio > 1.05) + (ratio >= 2), 2)
+    return _claim(where, f"Best {names} = ({row['paper']})", text, (not ratio <= 1.05) + (not ratio < 2), 2)

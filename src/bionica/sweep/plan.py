@@ -53,7 +53,7 @@ def _integers(value: Any, key: str, least: int) -> int | tuple[int, ...]:
 
 def _hashable(value: Any) -> Any:
     """Return lists and arrays as tuples, and "none" as None, which TOML cannot express."""
-    value = value.tolist() if isinstance(value, np.ndarray) else value
+    value = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
     if isinstance(value, list | tuple):
         return tuple(map(_hashable, value))
     return None if value == "none" else value
@@ -170,7 +170,10 @@ class Samples(NamedTuple):
 def _make(kind: Any, seed: int, **options: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """Return sources (n, d), mixtures (n, k) and the mixing matrix of one presentation; the last `held_out` are held out."""
     if kind == "file":
-        return *_open_files(**options), None
+        S, X = (np.asarray(np.lib.format.open_memmap(options[name], mode="r")) for name in ("sources", "mixtures"))
+        if X.ndim != 2 or S.ndim != 2 or X.size == 0 or len(S) != len(X):
+            raise ValueError(f"mixtures have shape {X.shape} and sources {S.shape}: both have a row for each sample")
+        return S, X, None
     mixing, n_mixtures, snr_db = (options.pop(key, None) for key in ("mixing", "n_mixtures", "snr_db"))
     T, d, A = options.pop("T", 0) + options.pop("held_out", 0), options.pop("d", 0), None
     if kind == "images":
@@ -189,13 +192,6 @@ def _make(kind: Any, seed: int, **options: Any) -> tuple[np.ndarray, np.ndarray,
     elif mixing not in (None, "random"):
         A = datasets.paper_mixing(mixing) if isinstance(mixing, str) else mixing  # type: ignore[arg-type]
     return S, *datasets.mix(S, A, n_mixtures=n_mixtures, snr_db=snr_db, rng=rng)
-
-
-def _open_files(mixtures: str, sources: str) -> tuple[np.ndarray, np.ndarray]:
-    S, X = (np.lib.format.open_memmap(path, mode="r") for path in (sources, mixtures))
-    if X.ndim != 2 or S.ndim != 2 or X.size == 0 or len(S) != len(X):
-        raise ValueError(f"mixtures have shape {X.shape} and sources {S.shape}: both have a row for each sample")
-    return S, X
 
 
 @dataclass(frozen=True)
@@ -279,10 +275,7 @@ class Network:
     published: str | None
     settings: tuple[Params, ...]
 
-    @property
-    def cls(self) -> Any:
-        """The estimator."""
-        return find_estimator(self.name)
+    cls = property(lambda self: find_estimator(self.name), doc="The estimator.")
 
     @classmethod
     def read(cls, entry: Mapping[str, Any]) -> "Network":
