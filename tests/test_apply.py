@@ -115,3 +115,27 @@ def test_mixtures_are_found_by_their_names_in_any_order(tmp_path):
     assert (status, "were not compared" in output) == (0, True)
     np.save(tmp_path / "few.npy", X[:, :3])
     assert "has 3 mixtures" in run("apply", tmp_path / "m.npz", tmp_path / "few.npy")[1]
+
+
+def test_wavelengths_of_detectors_that_overlap_are_compared(tmp_path):
+    overlap = np.array([*np.linspace(400, 450, 12), *np.linspace(445, 495, 10), 495])  # one of them twice
+    x = table(tmp_path / "x.csv", spectra(200, overlap)[1], overlap.round(2).tolist())
+    pure, model = tmp_path / "pure.csv", tmp_path / "model.npz"
+    assert run("separate", x, "--header", "--sources", 2, "--mixing", pure, "--model", model)[0] == 0
+    shifted = table(tmp_path / "shifted.csv", spectra(50, overlap)[1], (overlap + 5).round(2).tolist())
+    status, output = run("apply", model, shifted, "--header")
+    assert (status, "405 is not 400" in output) == (1, True)
+    assert run("apply", model, x, "--header", "--force")[0] == 0
+    (tmp_path / "known.csv").write_text("".join(pure.read_text().splitlines(True)[:2]))
+    status, output = run(
+        "separate", x, "--header", "--sources", 2, "--known", tmp_path / "known.csv", "--mixing", pure, "--force"
+    )
+    assert (status, pure.read_text().splitlines()[1].split(",")[0]) == (0, "source_1")
+
+
+def test_names_that_repeat_are_no_guide(tmp_path):
+    X = spectra(100)[1][:, ::5]
+    x, other = (table(tmp_path / name, X, names) for name, names in (("x.csv", "abac"), ("y.csv", "aabc")))
+    assert run("separate", x, "--sources", 2, "--model", tmp_path / "model.npz")[0] == 0
+    assert "names of mixtures that repeat" in run("apply", tmp_path / "model.npz", other)[1]
+    assert run("apply", tmp_path / "model.npz", x, "--force")[0] == 0

@@ -338,6 +338,18 @@ def test_a_first_column_of_wavelengths_says_that_samples_are_columns(read, refus
         assert len(read(content, axis=1, header=False)[0]) == 301
 
 
+@pytest.mark.parametrize("first", [3, 15])  # detectors overlap in the lines that show the layout, or below
+def test_a_first_column_named_wavelength_may_turn_back(read, first):
+    wavelengths = np.array([*WAVELENGTHS[:first], *WAVELENGTHS[first - 2 :]])
+    X = spectra(20, wavelengths=wavelengths)
+    content = (
+        "Wellenlänge;" + ";".join(f"P{i}" for i in range(20)) + "\n" + text(np.column_stack([wavelengths, X.T]), ";")
+    )
+    data, reader = read(content)
+    assert np.array_equal(data, X)
+    assert reader.names == [*map(str, wavelengths)]
+
+
 def test_names_above_samples_in_columns_are_their_labels(read):
     data, reader = read("a,b,c\n1,2,3\n4,5,6\n", axis=1)
     assert data.tolist() == [[1, 4], [2, 5], [3, 6]]

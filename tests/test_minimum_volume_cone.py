@@ -616,3 +616,14 @@ def test_overflow_leaves_the_model_as_it_was():
     assert pickle.dumps(cone) == before
     with pytest.raises(ValueError, match="rank 0"):
         fitted(np.zeros((50, 3)), 1)
+
+
+@pytest.mark.parametrize("noise", [0.02, 0.3, 1.0])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_known_spectrum_is_kept_exactly_however_noisy_the_mixtures(noise):
+    rng = np.random.default_rng(0)
+    spectra = np.array([[0.8, 1, 0.8, 0.6, 0.4, 0.25], [1, 0.45, 0.23, 0.04, 0, 0], [0, 0.24, 0.7, 1, 0.49, 0.08]])
+    S = rng.exponential(size=(20_000, 3)) * (rng.random((20_000, 3)) < 0.5)
+    X = S @ spectra + noise * rng.standard_normal((20_000, 6))
+    cone = MinimumVolumeCone(3, known_mixing=spectra[:1].T, random_state=0).fit(X)
+    np.testing.assert_allclose(cone.spectra_[0] / cone.spectra_[0, 1], spectra[0], atol=1e-9)

@@ -80,7 +80,7 @@ def matching(
 ) -> Callable[[Any], Any]:
     """Return what makes the k mixtures of a model, of names `known`, of those of a file; InputError if they are others."""
     names = [*reader.names]
-    (there, unit), here = io.wavelengths_in(known), reader.wavelengths
+    (there, unit), (here, _) = (io.wavelengths_in(each, any_order=True) for each in (known, names))
     if there is not None and here is not None:
         if (differing := differing_channel(here, there, reader.unit, unit)) is None:
             return lambda block: block
@@ -99,6 +99,10 @@ def matching(
     if interpolate:
         raise io.InputError(f"--interpolate needs wavelengths in {reader.name} and in {model}: omit it")
     if known and reader.header:
+        if len({*names}) < len(names) and names != known:
+            raise io.InputError(
+                f"{reader.name} has names of mixtures that repeat, and are not those of {model}: rename them"
+            )
         if missing := [name for name in known if name not in names]:
             raise io.InputError(
                 f"{reader.name} has no mixture {missing[0]!r}, from which {model} learned: it has {', '.join(names[:20])}"

@@ -291,7 +291,7 @@ class Separation:
         if self.outputs["model"] is not None:
             names = self.reader.names
             self.network.source_names_ = self.names
-            if self.reader.header and len({*names}) == len(names):
+            if self.reader.header:
                 self.network.feature_names_in_ = np.array(names, dtype=object)
             self.network.save(self.outputs["model"])
             vars(self.network).pop("feature_names_in_", None)  # blocks are arrays, which have no names
@@ -301,7 +301,8 @@ class Separation:
 
         A row for each spectrum, or a column. If the input has wavelengths, so must a table of spectra.
         """
-        here, k, is_text = self.reader.wavelengths, self.reader.n_features, path.suffix.lower() in (*io.TEXT, ".xlsx")
+        (here, _), k = io.wavelengths_in(self.reader.names, any_order=True), self.reader.n_features
+        is_text = path.suffix.lower() in (*io.TEXT, ".xlsx")
         header = True if is_text and here is not None else None
         for axis in (0, 1):
             with io.open_reader(path, axis=axis, header=header, decimal=self.decimal) as reader:
@@ -311,7 +312,7 @@ class Separation:
         else:
             size = f"{spectra.shape[1]} x {len(spectra)} values, the input has {k} mixtures"
             raise io.InputError(f"--known {path} holds {size}: interpolate its spectra, or --skip mixtures")
-        there = reader.wavelengths
+        there, _ = io.wavelengths_in(reader.names, any_order=True)
         if header and there is None:
             raise io.InputError(f"--known {path} has no line of wavelengths, as the input has: add it")
         if (

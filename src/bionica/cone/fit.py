@@ -71,10 +71,16 @@ def successive_projection(data: Data) -> Array:
 
 
 def hold_mean(V: Array, data: Data) -> Array:
-    """Turn facets until every output has a mean of at least 0.1 times its RMS; scale rows so that V u_bar = 1."""
+    """Turn facets until every output has a mean of at least 0.1 times its RMS; scale rows so that V u_bar = 1.
+
+    A facet turns about the known edges that it holds, all but that of its own source.
+    """
     rms = np.sqrt((V @ data.U.T) ** 2 @ data.weights)
-    missing = np.maximum(LEAST_MEAN * rms - V @ data.mean, 0)
-    V = V + np.outer(missing, data.mean) / (data.mean @ data.mean)
+    missing, V = np.maximum(LEAST_MEAN * rms - V @ data.mean, 0), np.array(V)
+    for i in np.flatnonzero(missing):
+        held = np.delete(data.known, i, axis=1) if i < data.known.shape[1] else data.known
+        towards = data.mean - held @ np.linalg.lstsq(held, data.mean)[0]
+        V[i] += missing[i] * towards / max(float(towards @ data.mean), 1e-300)
     return np.asarray(V / np.maximum(V @ data.mean, 1e-300)[:, None])
 
 

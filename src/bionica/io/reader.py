@@ -119,8 +119,12 @@ def label_columns(names: Sequence[str], values: Callable[[int], ArrayLike]) -> t
     return labels, [j for j in words if j not in labels]
 
 
-def wavelengths_in(names: Sequence[str], *, counts: bool = False) -> tuple[Array | None, str | None]:
+def wavelengths_in(
+    names: Sequence[str], *, counts: bool = False, any_order: bool = False
+) -> tuple[Array | None, str | None]:
     """Return the names of columns as numbers, and the unit in which all end; None if they do not rise or fall strictly.
+
+    Those of detectors that overlap do not, and are returned with `any_order`.
 
     Whole numbers from 0 or 1 on, with gaps or without, are numbers of columns: None, unless `counts` allows those without a unit.
 
@@ -135,7 +139,11 @@ def wavelengths_in(names: Sequence[str], *, counts: bool = False) -> tuple[Array
     if len(matches) >= max(2, len(names)) and len({match[2] for match in matches}) == 1:
         values, unit = np.array([float(match[1]) for match in matches]), matches[0][2]
         are_counts = values.min() in (0, 1) and bool((values == np.rint(values)).all())
-        if np.isfinite(values).all() and is_monotonic(values) and not (are_counts and (unit or not counts)):
+        if (
+            np.isfinite(values).all()
+            and (any_order or is_monotonic(values))
+            and not (are_counts and (unit or not counts))
+        ):
             return values, unit
     return None, None
 

@@ -38,7 +38,7 @@ import numpy as np
 
 from ..errors import InputError, printable
 from . import reader as base
-from .reader import Array, Columns, Labels, Reader, is_monotonic, turns_back, wavelengths_in
+from .reader import Array, Columns, Labels, Reader, is_monotonic, wavelengths_in
 
 TEXT = (".csv", ".tsv", ".txt", ".dat")
 _CHUNK = 2**20
@@ -264,7 +264,8 @@ class TextReader(Reader):
                 reasons[j] = "empty"
         self.axis = 1 if self._transposed else self._find_axis(samples)
         if self.axis > self._transposed:  # the columns are chosen after the table is transposed
-            self._given_header = True if 0 in reasons else self._given_header
+            is_named = self.header and base.CHANNEL_NAMES.fullmatch(self.header[0].strip())
+            self._given_header = True if is_named or 0 in reasons else self._given_header
             return
         self.choose(self._columns, self._width, reasons, [j for j in doubtful if j not in reasons])
         columns = [[row[j] for row in samples if len(row) == self._width] for j in self.columns[:_HEAD]]
@@ -371,8 +372,7 @@ class TextReader(Reader):
         if self._given_axis is not None or self._pipe or not self.header or len(self.header) < 2:
             return self._given_axis or 0
         column = [self._point(row[0]) for row in samples if row]
-        numbers = [number for cell in column if (number := self._number(cell)) is not None]
-        if base.CHANNEL_NAMES.fullmatch(self.header[0].strip()) and not turns_back(numbers):
+        if base.CHANNEL_NAMES.fullmatch(self.header[0].strip()):
             self.notes.append(f"its rows are mixtures: its first column is {self.header[0]!r} (axis=0: its columns)")
             return 1
         unit = wavelengths_in(self.header[1:])[1]  # "nm" says that the columns are mixtures
