@@ -46,6 +46,7 @@ def test_several_files_get_the_sources_of_the_model_by_their_names(tmp_path, mod
     status, output = run("apply", model, *paths, "--json")
     assert status == 0, output
     assert [each["samples"] for each in json.loads(output)["files"]] == [50, 50]
+    assert max(each["unexplained"] for each in json.loads(output)["files"]) < 1e-9
     network = bionica.load(model)
     assert list(network.feature_names_in_) == [str(value) for value in WAVELENGTHS]
     del network.feature_names_in_  # for arrays
@@ -139,3 +140,17 @@ def test_names_that_repeat_are_no_guide(tmp_path):
     assert run("separate", x, "--sources", 2, "--model", tmp_path / "model.npz")[0] == 0
     assert "names of mixtures that repeat" in run("apply", tmp_path / "model.npz", other)[1]
     assert run("apply", tmp_path / "model.npz", x, "--force")[0] == 0
+
+
+def test_the_dark_level_is_subtracted_and_what_is_not_explained_is_said(tmp_path):
+    X = spectra(300)[1]
+    x = table(tmp_path / "x.csv", 5 + X, WAVELENGTHS.tolist())
+    status, output = run("separate", x, "--sources", 2, "--offset", 5, "--model", tmp_path / "model.npz")
+    assert (status, "Problems: none found" in output) == (0, True)
+    shares = []
+    for level in (5, 0):
+        status, output = run("apply", tmp_path / "model.npz", x, "--offset", level, "--force", "--json")
+        assert status == 0
+        shares.append(json.loads(output)["files"][0]["unexplained"])
+    assert shares[0] < 1e-9
+    assert shares[1] > 0.05

@@ -122,6 +122,16 @@ def test_labels_are_kept_beside_the_samples_and_written_again(tmp_path, X, small
             assert (reader.names, reader.label_names) == (["time", "a"], ["name"])
 
 
+def test_a_dark_level_is_subtracted_and_saturated_cells_are_missing(tmp_path):
+    counts = np.array([[100, 110, 4095], [130, 100, 200]], np.uint16)
+    np.save(tmp_path / "x.npy", counts)
+    with open_reader(tmp_path / "x.npy", columns=Columns(offset=100, saturated=4095), missing=True) as reader:
+        np.testing.assert_array_equal(reader.read(), [[0, 10, np.nan], [30, 0, 100]])
+        assert reader.n_missing == 1
+    with pytest.raises(InputError, match="saturated=4095 makes cells missing"):
+        open_reader(tmp_path / "x.npy", columns=Columns(saturated=4095))
+
+
 def test_names_and_labels_are_never_formulas(tmp_path):
     with open_writer(tmp_path / "y.csv", 1, float, label_names=["=1+1"], names=["@a"]) as writer:
         writer.write(np.ones((3, 1)), [["=2", "-3", "+A1"]])

@@ -205,7 +205,7 @@ def write_separation(
     if reader.image_shape:
         step = -(-max(reader.image_shape[:2]) // _SIDE)
         pixels = np.arange(reader.n_samples).reshape(reader.image_shape)[::step, ::step]
-        mixed = reader.fetch(pixels.ravel())
+        mixed = reader.corrected(reader.fetch(pixels.ravel()))
         sections["Sources"] = [_images(show, "sources", network.transform(mixed), pixels.shape, shown)]
         sections["Mixtures"] = [_images(show, "mixtures", mixed, pixels.shape, mixtures[:MOST_SOURCES])]
     else:

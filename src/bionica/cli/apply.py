@@ -1,5 +1,6 @@
 """`bionica apply`: the sources of new files, by a model that `bionica separate --model` or `save` wrote. Nothing is learned."""
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -29,6 +30,8 @@ def apply(
     encoding: options.Encoding = None,
     dataset: options.Dataset = None,
     optical_density: options.OpticalDensity = False,
+    offset: options.Offset = 0.0,
+    saturated: options.Saturated = math.inf,
     force: options.Force = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
@@ -56,22 +59,29 @@ def apply(
             io.check_format(target, images=path.suffix.lower() in io.PIXELS)
         targets = [io.Target("-o", file, force) for target in paths for file in io.output_files(target, d)]
         io.check_targets(targets, [model, *read])
-        form: dict[str, Any] = {"axis": axis, "columns": io.Columns(use, skip), "header": header, "decimal": decimal}
+        form: dict[str, Any] = {"axis": axis, "header": header, "decimal": decimal}
+        form["columns"] = io.Columns(use, skip, offset=offset, saturated=saturated)
         form |= {"skip_lines": skip_lines, "encoding": encoding, "dataset": dataset, "optical_density": optical_density}
         form["missing"] = get_tags(network).input_tags.allow_nan and not interpolate
         for path, target in zip(inputs, paths, strict=True):
             with io.open_reader(path, **form) as reader:
                 choose = matching(known, network.n_features_in_, model, reader, interpolate, console.note)
                 console.note(*(f"{reader.name}: {note}" for note in reader.notes))
-                names, n = [*network.get_feature_names_out()], 0
+                names, n, energy, worst = [*network.get_feature_names_out()], 0, np.zeros(2), (0.0, 0)
                 dtype = network.transform(np.ones((1, network.n_features_in_))).dtype
                 with io.open_writer(target, d, dtype, names=names, **reader.layout) as writer:
                     for block, beside in reader.labelled_blocks():
-                        writer.write(network.transform(choose(block)), beside)
-                        n += len(block)
+                        X = choose(block)
+                        Y = network.transform(X)
+                        writer.write(Y, beside)
+                        left = np.nansum([(X - Y @ network.mixing_.T) ** 2, X**2], axis=2)
+                        worst = max(worst, (float(left[0].max()), n + int(left[0].argmax()) + 1))
+                        n, energy = n + len(block), energy + left.sum(axis=1)
             files = [str(file) for file in io.output_files(target, d)]
-            written.append({"input": str(path), "samples": n, "output": files})
-            lines.append(f"{path}: {counted(n, 'samples')}. Wrote {', '.join(files)}")
+            unexplained = {"unexplained": float(energy[0] / max(energy[1], 1e-300)), "largest_residual": worst[1]}
+            written.append({"input": str(path), "samples": n, "output": files, **unexplained})
+            says = f"{unexplained['unexplained']:.2%} of their energy unexplained (most in sample {worst[1]})"
+            lines.append(f"{path}: {counted(n, 'samples')}, {says}. Wrote {', '.join(files)}")
         console.result(lines, {"model": str(model), "sources": d, "files": written, "notes": console.notes})
 
 

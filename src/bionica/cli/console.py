@@ -46,9 +46,12 @@ OPTIONS = {
     "dataset=": "--dataset ", "use=": "--use ", "skip=": "--skip ", "skip_lines=": "--skip-lines ",
     "decimal=": "--decimal ", "encoding=": "--encoding ",
     "header=True": "--header", "header=False": "--no-header", "optical_density=True": "--optical-density",
+    "subtract the dark level of the instrument, if there is one": "pass --offset LEVEL if the detector has a dark level",
+    "set the saturated cells to NaN": "pass --saturated LEVEL", "saturated=": "--saturated ", "offset=": "--offset ",
     "alternatives_ of bionica.separate": "in the page of --report",
     "random_state=": "--seed ", "output=": "--output ", "force=True": "--force",
 }  # fmt: skip
+OPTIONS |= {name[:1].upper() + name[1:]: text[:1].upper() + text[1:] for name, text in OPTIONS.items() if " " in name}
 _PARAMETER = re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, sorted(OPTIONS, key=len, reverse=True)))})")
 
 

@@ -7,6 +7,7 @@ Model and sources of a stream agree after a kill: a file of sources and the mode
 go to standard output, the model is saved every 30 seconds, each time after the samples that it has learned from were answered.
 """
 
+import math
 import re
 import sys
 import time
@@ -80,6 +81,8 @@ def separate(
     encoding: options.Encoding = None,
     dataset: options.Dataset = None,
     optical_density: options.OpticalDensity = False,
+    offset: options.Offset = 0.0,
+    saturated: options.Saturated = math.inf,
     method: Annotated[str, _Model(metavar="NAME", help=_METHOD_HELP)] = AUTO,
     known: Annotated[Path | None, _Model(metavar="FILE", help="Known spectra, in the form of --mixing.")] = None,
     signed_mixing: Annotated[bool, _Model("--signed-mixing", help="Spectra may be negative.")] = False,
@@ -141,7 +144,7 @@ def separate(
         )  # fmt: skip
         run.check_files(force, resume)
         form: dict[str, Any] = {"header": header, "decimal": decimal, "skip_lines": skip_lines, "encoding": encoding}
-        form["columns"] = io.Columns(use, skip)
+        form["columns"] = io.Columns(use, skip, offset=offset, saturated=saturated)
         if from_pipe:
             stdin = StandardInput(typer.get_binary_stream("stdin"))
             run.reader = io.open_pipe(stdin, **form)
@@ -266,6 +269,7 @@ class Separation:
         with client, complete_files([self.path]) as (part,):
             X = da.from_zarr(str(Path(self.reader.name).resolve()))
             X = (X.T if self.reader.axis else X.reshape(-1, X.shape[-1]))[:, self.reader.columns]
+            X = self.reader.corrected(X)
             self.network = self._fit(X)
             with cluster_faults():
                 Y = self.network.transform(X)

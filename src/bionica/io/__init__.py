@@ -1,5 +1,6 @@
 """Mixtures and sources in files and pipes. `open_reader` chooses a reader by the suffix of the file."""
 
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -99,6 +100,8 @@ def open_reader(
     given = {name: value for name, value in options.items() if value is not None}
     if wrong := [name for name in given if name not in takes]:
         raise InputError(f"{wrong[0]}={given[wrong[0]]!r} has no meaning for a {suffix} file: omit it")
+    if optical_density and columns and (columns.offset or columns.saturated < math.inf):
+        raise InputError("optical_density=True finds the light level itself: omit offset= and saturated=")
     source, columns = paths if suffix in (*IMAGES, *INSTRUMENTS) else path, columns or Columns()
     with explain_errors(str(path)):
         reader = opener(source, columns._replace(missing=missing), **given)

@@ -83,12 +83,15 @@ def check_size(name: str, n_bytes: int, remedy: str) -> None:
 class Columns(NamedTuple):
     """The columns to read and those to leave out, by name or by number from 1: "red,blue" or "2-4,7". By default all but labels.
 
-    `missing` says that empty cells and NaN are read as NaN, and not refused.
+    `missing` says that empty cells and NaN are read as NaN, and not refused. `offset`, the dark level of a detector, is subtracted,
+    and values from `saturated` on, as they stand in the file, are missing.
     """
 
     use: str | None = None
     skip: str | None = None
     missing: bool = False
+    offset: float = 0.0
+    saturated: float = np.inf
 
 
 def label_columns(names: Sequence[str], values: Callable[[int], ArrayLike]) -> tuple[list[int], list[int]]:
@@ -234,7 +237,10 @@ class Reader(ExitStack):
 
         `reasons` say why a column is a label unless the user names it, and `doubtful` are mixtures by `label_columns`.
         """
-        self.missing = columns.missing
+        self.missing, self._offset, self._saturated = columns.missing, columns.offset, columns.saturated
+        if self._saturated < np.inf and not self.missing:
+            why = "BatchNICA and MinimumVolumeCone alone estimate them, and only from all samples at once"
+            raise InputError(f"saturated={self._saturated:g} makes cells missing: {why}")
         skip = self._numbers("skip=", columns.skip, width) if columns.skip else set()
         use = self._numbers("use=", columns.use, width) if columns.use else set(range(width)) - set(reasons)
         self.columns, self.labels = sorted(use - skip), sorted(set(reasons) - use)
@@ -310,7 +316,8 @@ class Reader(ExitStack):
                 wrong &= ~missing
             i, j = np.argwhere(wrong)[0].tolist() if wrong.any() else (len(block), 0)
             if i:
-                yield block[:i], [label[:i] for label in labels]
+                self.n_missing += int(np.count_nonzero(block[:i] >= self._saturated))
+                yield self.corrected(block[:i]), [label[:i] for label in labels]
             n += i
             if i < len(block):
                 where, remedy = self.explain(n, i, j, block[i, j])
@@ -318,6 +325,11 @@ class Reader(ExitStack):
                 raise InputError(f"{where} (values like it: {how_many}; all are counted from 1): {remedy}")
         if not n:
             raise InputError(f"{self.name} holds no sample: give at least one row of numbers")
+
+    def corrected(self, X: Any) -> Any:
+        """Samples as they stand in the file, less the dark level, and NaN where the detector is saturated."""
+        X = X if self._saturated == np.inf else np.where(X >= self._saturated, np.nan, X)
+        return X - self._offset if self._offset else X
 
     def blocks(self) -> Iterator[Array]:
         """Yield the samples of `labelled_blocks`."""

@@ -68,8 +68,10 @@ CHECKS = {
     # below twice that number in all of 2,100 outputs of made-up reactions, titrations and chromatograms.
     "ambiguous": Check(0.2, "{sources}: not determined by nonnegativity alone", ("known", "background")),
     "duplicate": Check(0.95, "{sources}: nearly alike (correlation {value:.2f})", ("count",)),
-    # Share of the samples in which a mixture has its largest value, above that of the next one.
-    "ceiling": Check(0.05, "{mixtures}: saturated (largest value in {value:.1%} of the samples)", ("saturated",)),
+    # Cells with the largest value, over those with the next one.
+    "ceiling": Check(
+        10, "{mixtures}: saturated (largest value in {value:.0f} cells for one with the next)", ("saturated",)
+    ),
     # Reasons for other findings.
     "unsettled": Check(
         0, "the walls of the cone did not settle, and the fit is a stage on their way", ("count", "average")
@@ -91,7 +93,7 @@ REMEDIES = {
     "background": "bring samples in which some sources are absent",
     "dark": "subtract the dark level of the instrument, if there is one",
     "walls": "use MinimumVolumeCone(nonnegative_mixing=True)",
-    "saturated": "leave these mixtures or samples out",
+    "saturated": "set the saturated cells to NaN, or leave these samples out",
     "known": "give spectra that you know as known_mixing of MinimumVolumeCone",
     "outliers": "remove them",
 }
@@ -250,7 +252,7 @@ def measure(
         *(exceeds("centred", -quartile / spread) if not tracking else []),
         *(exceeds("spectra", below) if nonnegative else []),
         *exceeds("duplicate", alike.max(axis=0)),
-        *(exceeds("ceiling", _clipped(X), "mixtures") if len(X) >= 200 else []),
+        *exceeds("ceiling", _clipped(X), "mixtures"),
     ]
     if found:
         found += [] if settled else [finding("unsettled")]
@@ -272,15 +274,16 @@ def measure(
 
 
 def _clipped(X: Array) -> Array:
-    """Share of the samples in which each mixture has its largest value, above that of the next one.
+    """How many cells of each mixture, and of those that end at the same value, have their largest value for one that has the next.
 
-    The next one is frequent too in counts and other data of few values.
+    The next one is frequent too in counts and other data of few values. If all samples have the value they were divided by it.
     """
-    top = X.max(axis=0)
-    share: Array = np.mean((X == top) & (top > 0) & (X.min(axis=0) < top), axis=0)
-    if share.max() > CHECKS["ceiling"].limit:
-        share = share - np.mean(X == np.max(X, axis=0, where=X < top, initial=-np.inf), axis=0)
-    return share
+    top, ratio = X.max(axis=0), np.zeros(X.shape[1])
+    for value in np.unique(top[(top > 0) & (X.min(axis=0) < top)]):
+        alike = X[:, top == value]
+        if not (highest := alike == value).any(axis=1).all():
+            ratio[top == value] = highest.sum() / np.sum(alike == np.max(alike, where=~highest, initial=-np.inf))
+    return ratio
 
 
 def _structure(E: Array, square: Array, X: Array, d: int) -> float:
