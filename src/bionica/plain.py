@@ -112,7 +112,7 @@ class PlainNetwork(OnlineEstimator):
         self.random_state = random_state
 
     def start(self, d: int, k: int, rng: np.random.RandomState) -> dict[str, Array]:
-        """Return the arrays before the first mixture. Here: matrices "dk" have orthonormal rows, others are I, vectors are 0."""
+        """Return the arrays before the first mixture. Here a W of shape "dk" has orthonormal rows, others are I; the rest is 0."""
         sizes, arrays = {"d": d, "k": k}, {}
         for name, letters in self.shapes.items():
             if set(letters) - set(sizes):
@@ -120,10 +120,11 @@ class PlainNetwork(OnlineEstimator):
                     f"{type(self).__name__} has {name} of shape {letters!r}, and lengths other than d and k are not known: write "
                     "start(self, d, k, rng), which returns the arrays"
                 )
-            if letters == "dk":
+            shape = tuple(sizes[letter] for letter in letters)
+            if letters == "dk" and name.startswith("W"):
                 arrays[name] = orthonormal_rows(rng, d, k)
             else:
-                arrays[name] = np.eye(sizes[letters[0]], sizes[letters[1]]) if letters[1:] else np.zeros(sizes[letters])
+                arrays[name] = np.eye(*shape) if name.startswith("W") and letters[1:] else np.zeros(shape)
         return arrays
 
     def _learner_for(self, k: int, dtype: Any, X: Any = None, state: Any = None) -> NetworkLearner:
@@ -137,6 +138,8 @@ class PlainNetwork(OnlineEstimator):
                 if len(letters) != array.ndim or shape != array.shape:
                     raise ValueError(
                         f"start of {type(self).__name__} has {name} of shape {array.shape}, not {letters!r}: {sizes}"
+                        if name in arrays
+                        else f"start of {type(self).__name__} returned no {name}: it returns all arrays of shapes"
                     )
             state = first_state(self._rule, dtype, rng, {"fired": np.zeros(d)} | arrays | given_weights(self, arrays))
         common = inspect.signature(PlainNetwork).parameters

@@ -160,7 +160,7 @@ class TwoCompartmentNICA(OfThePaper, OnlineEstimator):
     """Nonnegative ICA by a single layer of 2-compartmental neurons: Algorithm 2 of the paper, with its local rules.
 
     A model of a circuit: each synapse learns from what its two neurons know (the guards, repairs of appendix C, know more).
-    `as_published` has the paper's settings; the default ones separate most mixing matrices up to a condition number of about 30
+    `as_published` has the paper's settings; the default ones separate nearly all mixing matrices up to a condition number of 10
     (:doc:`/paper/convergence`). To separate data, use `StreamingNICA`, `BatchNICA` or `MinimumVolumeCone`.
 
     Parameters

@@ -84,7 +84,7 @@ REMEDIES = {
     "rates": "lower eta0, or use StreamingNICA, which has no learning rates",
     "more samples": "bring more samples",
     "transpose": "pass X.T",
-    "same scale": "pass X in the unit of the fit, or learn from more samples",
+    "same scale": "pass X in the unit of the fit, learn from more samples, or (local networks) scale X to a variance near 1",
     "count": "check the number of sources",
     "candidates": "compare the fits with each number (alternatives_ of bionica.separate)",
     "average": "average repeated measurements of each sample",
