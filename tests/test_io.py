@@ -360,11 +360,11 @@ def test_images_are_mixtures(tmp_path, rng):
     assert "one mixture" in refused(names[0])
 
 
-@pytest.mark.parametrize("form", [{"imagej": True, "metadata": {"axes": "ZCYX"}}, {"ome": True}, {"bitspersample": 1}])
-def test_all_pages_of_a_tiff_are_mixtures_however_they_are_ordered(tmp_path, rng, form):
-    images = rng.random((2, 2, 20, 80)) < 0.5
+@pytest.mark.parametrize("form", [{"imagej": True}, {"ome": True}, {"bitspersample": 1}])
+def test_all_pages_of_a_tiff_are_mixtures(tmp_path, rng, form):
+    images = rng.random((4, 20, 80)) < 0.5
     images = images if "bitspersample" in form else images.astype(np.uint8)
-    tifffile.imwrite(tmp_path / "x.tif", images, photometric="minisblack", **form)
+    tifffile.imwrite(tmp_path / "x.tif", images, photometric="minisblack", metadata={"axes": "CYX"}, **form)
     assert np.array_equal(read(tmp_path / "x.tif"), images.reshape(4, -1).T)
 
 
@@ -543,3 +543,25 @@ def test_a_workbook_of_sources_holds_numbers_and_no_formula(tmp_path, monkeypatc
     ):
         writer.write(np.ones((2, 2)))
     assert not (tmp_path / "z.xlsx").exists()
+
+
+@pytest.mark.parametrize("imagej", [False, True])
+def test_depths_and_times_are_not_silently_mixtures(tmp_path, rng, imagej):
+    pages = rng.random((2, 3, 8, 9)).astype("f4")
+    name = tmp_path / ("x.tif" if imagej else "x.ome.tif")
+    tifffile.imwrite(name, pages, imagej=imagej, photometric="minisblack", metadata={"axes": "ZCYX"})
+    with pytest.raises(InputError, match="its 6 pages are 2 depths and 1 times of 3 channels: save one depth"):
+        open_reader(name)
+    tifffile.imwrite(name, pages[0], imagej=imagej, photometric="minisblack", metadata={"axes": "ZYX"})
+    with open_reader(name) as reader:
+        assert "its 3 pages are 3 depths and 1 times, and are read as mixtures" in reader.notes
+
+
+def test_sources_of_an_ome_tiff_are_one(tmp_path, rng):
+    from bionica.cli.separate import default_output
+
+    assert default_output(tmp_path / "x.ome.tif") == tmp_path / "x-sources.ome.tif"
+    assert default_output(tmp_path / "x.ome.TIFF") == tmp_path / "x-sources.ome.TIFF"
+    assert default_output(tmp_path / "x.tif") == tmp_path / "x-sources.tif"
+    assert default_output(tmp_path / "a.b.jpg") == tmp_path / "a.b-sources.png"
+    assert default_output(tmp_path / "red.png", "sources") == tmp_path / "sources.png"

@@ -16,7 +16,7 @@ HELD_OUT = 5000
 @pytest.mark.parametrize("d", [3, 10])
 @pytest.mark.parametrize(("cls", "least"), [(InterneuronNICA, 3), (TwoCompartmentNICA, 3), (StreamingNICA, 5)])
 def test_random_matrices(cls, least, d):
-    """Five matrices beyond those that the settings were chosen on; the benchmark local_networks.py has the rates of success."""
+    """Five matrices that the settings were not chosen on; `benchmarks/streaming.py --tables local` has the rates of success."""
     separated = 0
     for seed in range(100, 105):
         rng = np.random.default_rng([d, seed])

@@ -124,7 +124,7 @@ class PlainNetwork(OnlineEstimator):
             if letters == "dk" and name.startswith("W"):
                 arrays[name] = orthonormal_rows(rng, d, k)
             else:
-                arrays[name] = np.eye(*shape) if name.startswith("W") and letters[1:] else np.zeros(shape)
+                arrays[name] = np.eye(shape[0], shape[-1]) if name.startswith("W") and letters[1:] else np.zeros(shape)
         return arrays
 
     def _learner_for(self, k: int, dtype: Any, X: Any = None, state: Any = None) -> NetworkLearner:

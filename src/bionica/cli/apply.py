@@ -50,7 +50,7 @@ def apply(
     with console.session(interrupted="Interrupted: files that are complete stay"):
         from sklearn.utils import get_tags
 
-        paths = [default_output(path, f"{path.stem}-sources") for path in inputs] if output is None else [output]
+        paths = [default_output(path) for path in inputs] if output is None else [output]
         network, read = bionica.load(model), io.check_inputs(inputs)
         known = [*vars(network).pop("feature_names_in_", [])]  # blocks are arrays, which have no names
         d, written = len(network.components_), list[dict[str, Any]]()

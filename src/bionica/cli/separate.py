@@ -133,7 +133,7 @@ def separate(
         if applies:
             raise typer.BadParameter(message)
     first = Path(inputs[0])
-    default = default_output(first, "sources" if len(inputs) > 1 else f"{first.stem}-sources")
+    default = default_output(first, "sources" if len(inputs) > 1 else None)
     path = None if output == "-" or (from_pipe and output is None) else Path(default if output is None else output)
     console = Console(json=json, quiet=quiet, data_on_stdout=path is None)
     with console.session(interrupted="Interrupted: nothing was written"):
@@ -161,10 +161,12 @@ def separate(
                 run.file(axis, scheduler)
 
 
-def default_output(path: Path, stem: str) -> Path:
+def default_output(path: Path, stem: str | None = None) -> Path:
     """Return the file for the sources of an input, beside it and in its format, or in one that can be written."""
     suffix = ".png" if path.suffix.lower() in (".jpg", ".jpeg") else path.suffix  # no loss
-    return path.parent / (stem + (suffix if suffix.lower() in (*io.WRITTEN, *io.IMAGES) else ".csv"))
+    suffix = suffix if suffix.lower() in (*io.WRITTEN, *io.IMAGES) else ".csv"
+    name, ome = (path.stem[:-4], path.stem[-4:]) if path.stem.lower().endswith(".ome") else (path.stem, "")
+    return path.parent / f"{stem or f'{name}-sources'}{ome}{suffix}"
 
 
 def differing_channel(here: Any, there: Any, *units: str | None) -> str | None:

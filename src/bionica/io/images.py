@@ -122,6 +122,7 @@ def _tiff(path: Path) -> Stack:
         if (orientation := first.tags.valueof(_ORIENTATION, 1)) != 1:
             notes.append(f"its orientation ({orientation}) is not applied: pixels are in the order of the file")
         names, pixel_size = _ome(file.ome_metadata, len(pages), notes) if file.is_ome else ([], None)
+        _check_planes(path, file, len(pages), notes)
         palette = first.colormap if meaning == "PALETTE" else None
     if skipped:
         raise InputError(f"{path} cannot be read: {skipped[0].getMessage()}")
@@ -134,6 +135,26 @@ def _tiff(path: Path) -> Stack:
             images = np.delete(images, alpha, axis=3)
             notes.append("its transparency was left out")
     return Stack(images, notes, names, pixel_size)
+
+
+def _check_planes(path: Path, file: Any, n_pages: int, notes: list[str]) -> None:
+    """Raise if pages are channels at several depths or times, as OME or ImageJ say; a note if they are depths or times alone."""
+    if file.is_ome:
+        pixels = (
+            import_optional("defusedxml.ElementTree", "reading OME-TIFF")
+            .fromstring(file.ome_metadata)
+            .find(".//{*}Pixels")
+        )
+        sizes = [int(pixels.get(f"Size{axis}", 1)) for axis in "CZT"] if pixels is not None else [1, 1, 1]
+    else:
+        sizes = [int((file.imagej_metadata or {}).get(name, 1)) for name in ("channels", "slices", "frames")]
+    n_planes = sizes[1] * sizes[2]
+    if n_planes > 1 and math.prod(sizes) == n_pages:
+        what = f"its {n_pages} pages are {sizes[1]} depths and {sizes[2]} times"
+        if sizes[0] > 1:
+            remedy = "save one depth and time, or put them side by side: a page for each channel"
+            raise InputError(f"{path}: {what} of {sizes[0]} channels: {remedy}")
+        notes.append(f"{what}, and are read as mixtures")
 
 
 def _ome(description: Any, n_pages: int, notes: list[str]) -> tuple[list[str], tuple[float, float] | None]:
