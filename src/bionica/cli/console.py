@@ -48,6 +48,7 @@ OPTIONS = {
     "header=True": "--header", "header=False": "--no-header", "optical_density=True": "--optical-density",
     "subtract the dark level of the instrument, if there is one": "pass --offset LEVEL if the detector has a dark level",
     "set the saturated cells to NaN": "pass --saturated LEVEL", "saturated=": "--saturated ", "offset=": "--offset ",
+    "with missing=True it is estimated": "--method cone or batch estimates it if it is empty",
     "alternatives_ of bionica.separate": "in the page of --report",
     "random_state=": "--seed ", "output=": "--output ", "force=True": "--force",
 }  # fmt: skip

@@ -289,7 +289,8 @@ class Reader(ExitStack):
 
     def explain(self, n_before: int, i: int, j: int, value: float) -> tuple[str, str]:
         """Return where mixture j of row i of the last part is not finite, after `n_before` samples, and what to do about it."""
-        remedy = f"drop such samples first (pandas: frame.dropna()), or leave this mixture out with skip='{self.columns[j] + 1}'"
+        remedy = f"drop such samples first, or leave this mixture out with skip='{self.columns[j] + 1}'"
+        remedy += "; with missing=True it is estimated" * bool(np.isnan(value))
         return f"{self.name}, sample {n_before + 1}, {self.column(j)} is {value}", remedy
 
     def is_missing(self, block: Array) -> Array:

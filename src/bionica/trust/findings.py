@@ -50,9 +50,7 @@ CHECKS = {
     # exponential ones 0.14 to 0.2, abundances 0.08 to 0.32; with 100 counts on 300 it is 0.3.
     "offset": Check(0.25, "no mixture comes near zero (all above {value:.0%} of their median)", ("dark",)),
     # Share of the variance of an output that is noise, or error of the fit as halves of the samples show.
-    "uncertain": Check(
-        _ERROR, "{sources}: standard error {error:.0%} of the standard deviation, or more ({cause})", ("more samples",)
-    ),
+    "uncertain": Check(_ERROR, "{sources}: standard error {error:.0%} of the standard deviation, or more ({cause})"),
     # The same of what nonnegativity leaves open where few samples come near zero (`_enlarged`, `_turned`).
     "facets": Check(
         _ERROR,
@@ -151,9 +149,13 @@ def uncertain(noise: Array, moved: Array) -> list[Finding]:
     """The finding of outputs with a large error: shares of their variances that noise has, and that differs between halves."""
     total = np.minimum(noise + moved, 1.0)
     worst = int(total.argmax())
-    if noise[worst] > moved[worst]:
-        return [one._replace(remedies=("average",)) for one in exceeds("uncertain", total, cause="noise")]
-    return exceeds("uncertain", total, cause="fits to halves of the samples differ")
+    is_noise = noise[worst] > moved[worst]
+    found = exceeds("uncertain", total, cause="noise" if is_noise else "fits to halves of the samples differ")
+    remedies = (
+        *("count",) * bool(total[worst] > 0.5),
+        "average" if is_noise else "more samples",
+    )  # most of it is no source
+    return [one._replace(remedies=remedies) for one in found]
 
 
 def undecided(count: Count) -> list[Finding]:
