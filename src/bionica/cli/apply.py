@@ -53,7 +53,7 @@ def apply(
         paths = [default_output(path) for path in inputs] if output is None else [output]
         network, read = bionica.load(model), io.check_inputs(inputs)
         known = [*vars(network).pop("feature_names_in_", [])]  # blocks are arrays, which have no names
-        d, written = len(network.components_), list[dict[str, Any]]()
+        d, A, written = len(network.components_), np.asarray(network.mixing_, float), list[dict[str, Any]]()
         lines = [f"{counted(d, 'sources')} by {type(network).__name__} of {model}."]
         for path, target in zip(inputs, paths, strict=True):
             io.check_format(target, images=path.suffix.lower() in io.PIXELS)
@@ -74,7 +74,8 @@ def apply(
                         X = choose(block)
                         Y = network.transform(X)
                         writer.write(Y, beside)
-                        left = np.nansum([(X - Y @ network.mixing_.T) ** 2, X**2], axis=2)
+                        with np.errstate(all="ignore"):
+                            left = np.nansum([(X - Y @ A.T) ** 2, np.square(X, dtype=float)], axis=2)
                         worst = max(worst, (float(left[0].max()), n + int(left[0].argmax()) + 1))
                         n, energy = n + len(block), energy + left.sum(axis=1)
             files = [str(file) for file in io.output_files(target, d)]

@@ -121,8 +121,10 @@ def _tiff(path: Path) -> Stack:
         notes = ["in it 0 is white"] * (meaning == "MINISWHITE")
         if (orientation := first.tags.valueof(_ORIENTATION, 1)) != 1:
             notes.append(f"its orientation ({orientation}) is not applied: pixels are in the order of the file")
-        names, pixel_size = _ome(file.ome_metadata, len(pages), notes) if file.is_ome else ([], None)
-        _check_planes(path, file, len(pages), notes)
+        names, pixel_size = _ome(path, file.ome_metadata, len(pages), notes) if file.is_ome else ([], None)
+        stated = file.imagej_metadata or {}
+        sizes = (int(stated.get(name, 1)) for name in ("channels", "slices", "frames"))
+        _check_planes(path, *sizes, len(pages), notes)
         palette = first.colormap if meaning == "PALETTE" else None
     if skipped:
         raise InputError(f"{path} cannot be read: {skipped[0].getMessage()}")
@@ -137,33 +139,25 @@ def _tiff(path: Path) -> Stack:
     return Stack(images, notes, names, pixel_size)
 
 
-def _check_planes(path: Path, file: Any, n_pages: int, notes: list[str]) -> None:
-    """Raise if pages are channels at several depths or times, as OME or ImageJ say; a note if they are depths or times alone."""
-    if file.is_ome:
-        pixels = (
-            import_optional("defusedxml.ElementTree", "reading OME-TIFF")
-            .fromstring(file.ome_metadata)
-            .find(".//{*}Pixels")
-        )
-        sizes = [int(pixels.get(f"Size{axis}", 1)) for axis in "CZT"] if pixels is not None else [1, 1, 1]
-    else:
-        sizes = [int((file.imagej_metadata or {}).get(name, 1)) for name in ("channels", "slices", "frames")]
-    n_planes = sizes[1] * sizes[2]
-    if n_planes > 1 and math.prod(sizes) == n_pages:
-        what = f"its {n_pages} pages are {sizes[1]} depths and {sizes[2]} times"
-        if sizes[0] > 1:
+def _check_planes(path: Path, channels: int, depths: int, times: int, n_pages: int, notes: list[str]) -> None:
+    """Raise if the pages are channels at several depths or times; a note if they are depths or times alone."""
+    if depths * times > 1 and channels * depths * times == n_pages:
+        what = f"its {n_pages} pages are {depths} depths and {times} times"
+        if channels > 1:
             remedy = "save one depth and time, or put them side by side: a page for each channel"
-            raise InputError(f"{path}: {what} of {sizes[0]} channels: {remedy}")
+            raise InputError(f"{path}: {what} of {channels} channels: {remedy}")
         notes.append(f"{what}, and are read as mixtures")
 
 
-def _ome(description: Any, n_pages: int, notes: list[str]) -> tuple[list[str], tuple[float, float] | None]:
+def _ome(path: Path, description: Any, n_pages: int, notes: list[str]) -> tuple[list[str], tuple[float, float] | None]:
     """Return the names of the channels, if these are the pages, and the size of a pixel. A note says what is not in the file."""
     parse = import_optional("defusedxml.ElementTree", "reading OME-TIFF").fromstring
     pixels = parse(description).find(".//{*}Pixels")
     if pixels is None:
         return [], None
-    n_planes = math.prod(int(pixels.get(f"Size{axis}", 1)) for axis in "CZT")
+    channels_depths_times = [int(pixels.get(f"Size{axis}", 1)) for axis in "CZT"]
+    n_planes = math.prod(channels_depths_times)
+    _check_planes(path, *channels_depths_times, n_pages, notes)
     channels = pixels.findall("{*}Channel")
     names = [printable(channel.get("Name") or "") for channel in channels]
     if n_planes > n_pages and all(int(channel.get("SamplesPerPixel", 1)) == 1 for channel in channels):
