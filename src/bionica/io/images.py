@@ -123,8 +123,8 @@ def _tiff(path: Path) -> Stack:
             notes.append(f"its orientation ({orientation}) is not applied: pixels are in the order of the file")
         names, pixel_size = _ome(path, file.ome_metadata, len(pages), notes) if file.is_ome else ([], None)
         stated = file.imagej_metadata or {}
-        sizes = (int(stated.get(name, 1)) for name in ("channels", "slices", "frames"))
-        _check_planes(path, *sizes, len(pages), notes)
+        sizes = [int(stated.get(name, 1)) for name in ("channels", "slices", "frames")]
+        _check_planes(path, sizes, len(pages), notes)
         palette = first.colormap if meaning == "PALETTE" else None
     if skipped:
         raise InputError(f"{path} cannot be read: {skipped[0].getMessage()}")
@@ -139,9 +139,10 @@ def _tiff(path: Path) -> Stack:
     return Stack(images, notes, names, pixel_size)
 
 
-def _check_planes(path: Path, channels: int, depths: int, times: int, n_pages: int, notes: list[str]) -> None:
+def _check_planes(path: Path, sizes: Sequence[int], n_pages: int, notes: list[str]) -> None:
     """Raise if the pages are channels at several depths or times; a note if they are depths or times alone."""
-    if depths * times > 1 and channels * depths * times == n_pages:
+    channels, depths, times = sizes
+    if depths * times > 1 and math.prod(sizes) == n_pages:
         what = f"its {n_pages} pages are {depths} depths and {times} times"
         if channels > 1:
             remedy = "save one depth and time, or put them side by side: a page for each channel"
@@ -155,9 +156,9 @@ def _ome(path: Path, description: Any, n_pages: int, notes: list[str]) -> tuple[
     pixels = parse(description).find(".//{*}Pixels")
     if pixels is None:
         return [], None
-    channels_depths_times = [int(pixels.get(f"Size{axis}", 1)) for axis in "CZT"]
-    n_planes = math.prod(channels_depths_times)
-    _check_planes(path, *channels_depths_times, n_pages, notes)
+    along = [int(pixels.get(f"Size{axis}", 1)) for axis in "CZT"]
+    n_planes = math.prod(along)
+    _check_planes(path, along, n_pages, notes)
     channels = pixels.findall("{*}Channel")
     names = [printable(channel.get("Name") or "") for channel in channels]
     if n_planes > n_pages and all(int(channel.get("SamplesPerPixel", 1)) == 1 for channel in channels):
