@@ -79,7 +79,7 @@ def hold_mean(V: Array, data: Data) -> Array:
     missing, V = np.maximum(LEAST_MEAN * rms - V @ data.mean, 0), np.array(V)
     for i in np.flatnonzero(missing):
         held = np.delete(data.known, i, axis=1) if i < data.known.shape[1] else data.known
-        towards = data.mean - held @ np.linalg.lstsq(held, data.mean)[0]
+        towards = data.mean - held @ np.linalg.lstsq(held, data.mean, rcond=None)[0]
         V[i] += missing[i] * towards / max(float(towards @ data.mean), 1e-300)
     return np.asarray(V / np.maximum(V @ data.mean, 1e-300)[:, None])
 
