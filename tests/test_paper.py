@@ -185,7 +185,7 @@ def test_algorithm_2_has_the_windows_of_the_authors_code():
         W = W + 2 * eta * (np.outer(z, x) - np.outer(c - c_bar, x - X[:t].mean(axis=0)))
         M = M + eta / 0.8 * (np.outer(z, z) - M)
         if t % 100 == 1:
-            values, vectors = np.linalg.eig(M)
+            values, vectors = (np.real(part) for part in np.linalg.eig(M))
             M = vectors * values @ vectors.T
         Ys.append(z)
     run = AuthorsRun("TwoCompartmentNICA", "d3", {"W_xz": W0}, flipped=[])

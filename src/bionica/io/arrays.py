@@ -46,9 +46,10 @@ def open_mat(path: Path, columns: Columns, axis: int | None = None, dataset: str
     from scipy.io import loadmat, whosmat
 
     try:
-        shapes = {key: shape if _NUMBER.fullmatch(kind) else None for key, shape, kind in whosmat(path)}
+        stored = whosmat(path)
     except NotImplementedError:  # MATLAB 7.3: HDF5, in which a matrix is known as its transpose
         return open_hdf5(path, columns, 1 - (axis or 0), dataset)
+    shapes = {key: shape if _NUMBER.fullmatch(kind) else None for key, shape, kind in stored}
     said = [key for key in ("nRow", "nCol") if shapes.get(key) == (1, 1)]
     image = [int(loadmat(path, variable_names=[key])[key].item()) for key in said]
     pixels = math.prod(image) if len(image) == 2 and axis is None else 0
@@ -58,9 +59,9 @@ def open_mat(path: Path, columns: Columns, axis: int | None = None, dataset: str
         notes = describe_choice("array", chosen, [key for key in shapes if key not in (chosen, "nRow", "nCol")])
     else:
         chosen, notes = choose_array(str(path), shapes, dataset)
-    matrix = loadmat(path, variable_names=[chosen])[chosen]
-    if not isinstance(matrix, np.ndarray):
+    if any((key, kind) == (chosen, "sparse") for key, _, kind in stored):
         raise InputError(f"{path}: {chosen} is a sparse matrix: save it as a full one")
+    matrix = loadmat(path, variable_names=[chosen])[chosen]
     if chosen in scenes:  # MATLAB counts pixels down the columns of the image
         matrix = (matrix if len(matrix) == pixels else matrix.T).reshape(*image, -1, order="F")
     return MatrixReader(str(path), lambda: matrix, axis or 0, columns, notes=notes)

@@ -62,10 +62,11 @@ def two_compartment_step(state: State, x: Array, eta: float) -> Array:
     W_zz += eta / state["tau"] * (np.outer(z, z) - W_zz)
     if state["t"] % 100 == 1:
         Lambda, V = np.linalg.eig(W_zz)
-        if np.iscomplexobj(Lambda):
+        if Lambda.imag.any():
             raise ArithmeticError(
                 f"W_zz has complex eigenvalues after mixture {state['t']}, which ends the authors' code"
             )
+        Lambda, V = Lambda.real, V.real  # complex with NumPy 2.5, whatever they are
         W_zz[:] = V * np.where(Lambda < 1e-4, 1, Lambda) @ V.T
     return z
 

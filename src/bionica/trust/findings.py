@@ -384,7 +384,8 @@ def _subtracted(U: Array, noise: Array) -> Array:
         slope = -(u @ Y) / energy
         left_out = (u[:, np.newaxis] + Y * slope) / np.maximum(1 - 1 / len(u) - Y**2 / energy, 1e-3)
         error = np.sqrt(np.sum((Y * left_out) ** 2, axis=0)) / energy
-        certain = np.maximum(1 - noise * len(u) / energy, 0) * np.maximum(slope - 3 * error, 0)
+        with np.errstate(over="ignore"):  # of an output that nothing is beside
+            certain = np.maximum(1 - noise * len(u) / energy, 0) * np.maximum(slope - 3 * error, 0)
         explained = min(-float(u @ Y @ certain) / max(float(u @ u), 1e-300), 1.0)
         found[i] = np.sum((certain * (2 - explained)) ** 2 * np.minimum(np.sqrt(energy / len(u)), 1))
     return found
