@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import plot
-from .io import write_atomically
+from .io import wavelengths_in, write_atomically
 
 Array = NDArray[Any]
 Sections = list[tuple[str, list[str]]]
@@ -180,7 +180,8 @@ def write_separation(
     X = np.where(np.isnan(X), Y @ A.T, X)  # a missing cell has no residual
     U = X @ np.asarray(network.components_).T
     diagnosis, choice, d = network.diagnosis_, getattr(network, "choice_", None), min(len(names), MOST_SOURCES)
-    uncertainty, A, shown, channels = diagnosis.uncertainty_, A[:, :d], names[:d], reader.wavelengths
+    uncertainty, A, shown = diagnosis.uncertainty_, A[:, :d], names[:d]
+    channels, _ = wavelengths_in(reader.names, any_order=True)
     label = reader.unit or "wavelength"
     if channels is None:
         channels, label = np.arange(1, len(A) + 1), "number of the mixture"
