@@ -56,6 +56,6 @@ with tempfile.TemporaryDirectory() as name:
             call("sh", "-c", f"PATH={user}:$PATH; {line}", cwd=folder)
     if "--no-tests" not in sys.argv:
         tester = environment(folder / "tester", f"{wheel}[dev]")
-        tree = shutil.copytree(ROOT, folder / "tree", ignore=shutil.ignore_patterns("src", ".*", "dist", "_build", "results"))
+        tree = shutil.copytree(ROOT, folder / "tree", ignore=shutil.ignore_patterns("src", ".*", "dist", "_build"))
         call(tester / "python", "-m", "pytest", "-q", "-n", "2", "--dist", "worksteal", "-m", "not slow", "tests", cwd=tree)
 print("fit for release:", *sorted(path.name for path in (ROOT / "dist").iterdir()))

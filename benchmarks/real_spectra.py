@@ -75,7 +75,7 @@ def mcr(X, d, seed):
     from pymcr.mcr import McrAR
     from pymcr.regressors import NNLS
 
-    logging.getLogger("pymcr").setLevel(logging.CRITICAL)  # it prints
+    logging.getLogger("pymcr.mcr").setLevel(logging.CRITICAL)  # it prints
     X = np.maximum(X, 0)
     model = McrAR(
         c_regr=NNLS(),
