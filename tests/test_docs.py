@@ -80,9 +80,9 @@ def test_pages_link_to_files_that_exist():
 
 
 def test_pages_name_files_options_and_functions_that_exist():
-    roots = [ROOT / name for name in ("src", "benchmarks", "tests", "docs", ".ci")]
-    files = {f"/{path.relative_to(ROOT)}" for root in roots for path in root.rglob("*.*")} | {"/README.md"}
-    code = "".join((ROOT / name[1:]).read_text() for name in files if name.endswith(".py"))
+    roots = [Path(bionica.__file__).parent, *(ROOT / name for name in ("benchmarks", "tests", "docs", ".ci"))]
+    files = {str(path) for root in roots for path in root.rglob("*.*")} | {"/README.md"}
+    code = "".join(Path(name).read_text() for name in files if name.endswith(".py"))
     for page in PAGES:
         text = page.read_text()
         missing = [option for option in re.findall(r"(?<![\w-])--[a-z][\w-]+", text) if option not in code]
