@@ -423,3 +423,14 @@ def test_sources_that_depend_on_each_other_have_no_floor():
         correlation_floor(S)
     S[:, 2] += 1e-3 * sources(seed=1)[:, 0]
     assert np.isfinite(correlation_floor(S))
+
+
+def test_a_signal_beyond_the_sources_adds_to_the_error_of_each():
+    """By the energy of the output times that of the residual's leading direction over that of the weakest source."""
+    Q = np.linalg.qr(np.random.default_rng(0).standard_normal((8, 4)))[0]
+    S = sources(4)
+    S *= np.sqrt([1, 2, 4, 0.2]) / np.sqrt(np.mean(S**2, axis=0))
+    W = Q[:, :3].T
+    seen = measure(S @ Q.T, W, W.T, N, noise=np.zeros(3), uncorrelated=False)
+    square = np.square(S[:, 3:] @ Q[:, 3:].T).mean(axis=0).max()  # what one mixture holds may be its noise
+    np.testing.assert_allclose((seen.error - seen.noise)[:2] / np.array([1, 2]), 0.2 - square, rtol=0.05)

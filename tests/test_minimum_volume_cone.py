@@ -627,3 +627,26 @@ def test_a_known_spectrum_is_kept_exactly_however_noisy_the_mixtures(noise):
     X = S @ spectra + noise * rng.standard_normal((20_000, 6))
     cone = MinimumVolumeCone(3, known_mixing=spectra[:1].T, random_state=0).fit(X)
     np.testing.assert_allclose(cone.spectra_[0] / cone.spectra_[0, 1], spectra[0], atol=1e-9)
+
+
+@pytest.mark.parametrize(("spectral", "kappa"), [(False, 0.1), (True, 1.0)])
+def test_the_width_of_a_wall_is_that_of_equation_2(spectral, kappa):
+    """One sample below one facet, at a base whose outputs have noise s_i^2 = v |V_i|^2 and mean 1."""
+    U = np.array([[1.5, 1.0], [-0.2, 1.0], [1.7, 1.0]])
+    data = unweighted(U)._replace(B=np.eye(2) if spectral else np.empty((0, 2)))
+    V, _ = data.outputs(np.eye(2))
+    c, v, e = 3.0, 0.04, 0.1
+    wall = Wall(np.full(2, c), np.full(2, v), np.full(2, e), np.zeros(2))
+    s = v * (V @ V.T).diagonal()
+    width = (1 + kappa) / (1 / s + kappa / s) + e**2  # V_i u_bar = 1
+    expected = -np.linalg.slogdet(V)[1] + 0.5 * c * np.sum((np.minimum(U @ V.T, 0) ** 2).mean(axis=0) / width)
+    assert objective(V, data, wall) == pytest.approx(expected, rel=1e-12)
+    turned = np.add(V, [[0.0, -0.3], [0.0, 0.0]])  # from this base, so that P is not the identity
+    facets = near_facets(V @ U.T, V, np.full(2, np.inf), data)
+    P = turned @ np.linalg.inv(V)
+    mean = turned @ data.mean
+    inside = v * (turned @ turned.T).diagonal()
+    width = (1 + kappa) / (1 / inside + kappa / (s * mean**2)) + (e * mean) ** 2
+    expected = -np.linalg.slogdet(P)[1] + np.log(mean).sum()
+    expected += 0.5 * c * np.sum((np.minimum(U @ turned.T, 0) ** 2).mean(axis=0) / width)
+    assert value_and_gradient(P, facets, wall)[0] == pytest.approx(expected, rel=1e-12)

@@ -115,3 +115,8 @@ def test_empty_cells_of_a_file_are_missing_and_words_are_not(tmp_path):
     path.write_text("a,b,c\n1,2,3\n4,<5,6\n")
     with pytest.raises(InputError, match=r"line 3, column 2 .*'<5' is not a finite number"):
         open_reader(path, missing=True).read()
+
+
+def test_at_most_twelve_directions_are_predicted():
+    rng = np.random.default_rng(0)
+    assert predicted_rank(rng.standard_normal((2000, 14)) @ rng.standard_normal((14, 40))) == 12

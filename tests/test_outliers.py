@@ -8,7 +8,7 @@ from bionica.metrics import permutation_error
 from bionica.offline.batch_nica import BatchNICA
 from bionica.offline.noncentered_whitener import NoncenteredWhitener
 from bionica.offline.whitening import moments, whitening
-from bionica.trust.outliers import Inliers, are_inliers, is_inlier, without_outliers
+from bionica.trust.outliers import Inliers, are_inliers, is_inlier, metric, without_outliers
 
 T = 20_000
 
@@ -113,3 +113,9 @@ def test_the_whitener_is_robust_if_asked():
     found, best = NoncenteredWhitener(robust=True).fit(X), NoncenteredWhitener().fit(X[~is_outlier])
     np.testing.assert_allclose(found.components_, best.components_, rtol=0.02, atol=0.02)
     assert np.abs(NoncenteredWhitener().fit(X).components_).max() < 1e-3 * np.abs(best.components_).max()
+
+
+def test_the_least_distance_outside_the_signal_follows_the_unit():
+    X = mixed(k=9)[1] + 0.1 * np.random.default_rng(0).standard_normal((1, 9))
+    floors = [metric(unit * X, 4).outside.floor for unit in (1.0, 1024.0)]
+    assert floors[1] == pytest.approx(1024.0**2 * floors[0], rel=1e-6)

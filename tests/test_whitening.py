@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bionica.offline.noncentered_whitener import NoncenteredWhitener
-from bionica.offline.whitening import linear_map, merge_moments, mixtures_come_first, moments, row_sample
+from bionica.offline.whitening import largest, linear_map, merge_moments, mixtures_come_first, moments, row_sample
 
 
 def mixtures(n_samples=2000, d=5, k=None, seed=0, condition=None):
@@ -171,3 +171,9 @@ def test_the_axis_of_the_mixtures_has_clearly_fewer_directions(shape, limit):
 
 def test_an_axis_of_length_one_is_not_that_of_the_mixtures():
     assert not mixtures_come_first(np.random.default_rng(0).random((1, 5, 6)))
+
+
+def test_the_largest_value_has_either_sign_and_is_a_divisor():
+    assert largest(np.array([[-3.0, 1.0]])) == 3
+    assert largest(np.array([[-1.0, 2.0]])) == 2
+    assert largest(np.zeros((2, 2))) == 1
