@@ -27,11 +27,11 @@ from bionica._compat.sklearn import (
     RANDOM,
     SHARE,
     WINDOW,
-    check_parameters,
     instance,
     interval,
     options,
 )
+from bionica.estimator import Estimator
 
 compiled_only = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
 
@@ -196,17 +196,19 @@ def test_only_kernels_that_are_to_be_unrolled_are_changed(monkeypatch):
 )
 def test_constraints_of_parameters(constraint, text, accepted, refused):
     class Some:
+        _freeze = Estimator._freeze
+
         def get_params(self, deep):
             return {"size": self.size, "free": None}
 
     some = Some()
     some._parameter_constraints = {"size": constraint if constraint is RANDOM else [constraint], "free": [None, COUNT]}
     for some.size in accepted:
-        check_parameters(some)
+        some._freeze()
     for some.size in refused:
         for error in (ValueError, TypeError):
             with pytest.raises(error, match=r"^The 'size' parameter of Some must be .*\. Got .* instead\.$") as caught:
-                check_parameters(some)
+                some._freeze()
         assert text in str(caught.value)
         assert str(caught.value).endswith(f"Got {some.size!r} instead.")
 

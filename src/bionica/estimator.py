@@ -38,7 +38,7 @@ from ._compat.sklearn import (
     RANDOM,
     SHARE,
     WINDOW,
-    check_parameters,
+    InvalidParameterError,
     instance,
     interval,
     options,
@@ -123,8 +123,8 @@ class Estimator(
     #: The attributes that make up a fitted estimator, and their schemas; see `model_file`.
     _saved: ClassVar[dict[str, Any]]
     _offset: ClassVar[Any] = None  # what `inverse_transform` adds to every row
-    #: Whether `fit` estimates missing values (NaN) of an array, and `transform` does without them.
-    _estimates_missing: ClassVar[bool] = False
+    #: Whether `fit` estimates missing values (NaN) of an array, and `transform` does without them; or `estimates_missing`.
+    _takes_missing: Any = False
 
     @abstractmethod
     def _fit(self, X: Any, *more: Any) -> Any: ...
@@ -156,9 +156,16 @@ class Estimator(
 
     def _freeze(self) -> None:
         """Validate the parameters, and copy them: they are what the model learns with."""
-        check_parameters(self)
-        self._given = self.get_params(deep=False)
-        self._config = {name: deepcopy(value) for name, value in self._given.items()}
+        given = self.get_params(deep=False)
+        for name, value in given.items():
+            allowed = self._parameter_constraints.get(name, ())
+            if allowed and not any(value is None if one is None else one.holds(value) for one in allowed):
+                *most, last = ("None" if one is None else one.text for one in allowed)
+                text = f"{', '.join(most)} or {last}" if most else last
+                raise InvalidParameterError(
+                    f"The {name!r} parameter of {type(self).__name__} must be {text}. Got {value!r} instead."
+                )
+        self._given, self._config = given, {name: deepcopy(value) for name, value in given.items()}
 
     def _check_config(self) -> bool:
         """Raise ValueError if parameters changed that a running model may not change; return whether others did.
@@ -298,15 +305,11 @@ class Estimator(
             )
         return d
 
-    def _check_is_fitted(self) -> None:
-        if "n_features_in_" not in vars(self):
+    def __getattr__(self, name: str) -> Any:
+        """Called for a missing attribute, or if a property raised AttributeError: before a fit what was learned is missing."""
+        if "n_features_in_" not in vars(self) and (name == "_learner" or (name[-1] == "_" and name[0] != "_")):
             # An AttributeError too, so that hasattr(est, "components_") answers False before fit.
             raise NotFittedError(f"This {type(self).__name__} has seen no sample: call fit first")
-
-    def __getattr__(self, name: str) -> Any:
-        # Called for a missing attribute, or if a property raised AttributeError: before a fit that is NotFittedError.
-        if name.endswith("_") and not name.startswith("_"):
-            self._check_is_fitted()
         return self.__getattribute__(name)
 
     n_components_ = property(attrgetter("_n_features_out"), doc="Number of outputs.")
@@ -315,17 +318,15 @@ class Estimator(
     def _n_features_out(self) -> int:
         return len(self.components_)
 
-    @property
-    def _takes_missing(self) -> bool:
-        """Whether X may hold NaN: missing values hide the rank of X (n_components=None), and streams with a horizon refuse them."""
-        given = vars(self).get("n_components") is not None and vars(self).get("horizon") is None
-        return self._estimates_missing and given
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         tags.input_tags.allow_nan = self._takes_missing
         return tags
+
+
+#: Whether X may hold NaN: missing values hide the rank of X (n_components=None), and streams with a horizon refuse them.
+estimates_missing = property(lambda self: self.n_components is not None and getattr(self, "horizon", None) is None)
 
 
 def is_same(a: Any, b: Any) -> bool:
@@ -346,7 +347,6 @@ class Separator:
     components_: Any
     mixing_: Any
     n_features_in_: int
-    _check_is_fitted: Any
     _config: dict[str, Any]
     #: Whether outputs are uncorrelated and have unit variance: nonnegative ICA.
     _uncorrelated: ClassVar[bool] = True
@@ -431,11 +431,10 @@ class Separator:
         >>> nica.diagnose(3 * X, refit=False).findings[0].name
         'scale'
         """
-        self._check_is_fitted()
+        W, A = (np.asarray(M, np.float64) for M in (self.components_, self.mixing_))
         data = samples.rows(self, X, min_samples=2, missing=self._takes_missing)  # type: ignore[attr-defined]
         rows = some_rows(data, _REFIT_ROWS, _REFIT_NUMBERS, last=self._config.get("horizon"))
-        rows = samples.completed_rows(self, rows, len(self.components_))
-        W, A = (np.asarray(M, np.float64) for M in (self.components_, self.mixing_))
+        rows = samples.completed_rows(self, rows, len(W))
         known, tried, names = self._config.get("known_mixing"), self._tried(), self._names
         n_known = 0 if known is None else np.shape(known)[1]
         fit = _refits(self, len(rows)) if refit else None
@@ -652,7 +651,6 @@ class OnlineEstimator(Separator, Estimator):
         -------
         ndarray of shape (n_components,)
         """
-        self._check_is_fitted()
         return np.asarray(self._transformed(samples.one(self, x))[0])
 
     def _learn(self, X: Any, keep: bool = False, enter: Callable[..., Any] = samples.rows) -> list[Any]:
@@ -691,7 +689,6 @@ class OnlineEstimator(Separator, Estimator):
 
     def _started(self) -> Any:
         """Return the state; NotFittedError if the model has not started."""
-        self._check_is_fitted()
         if self._learner.state is None:
             raise self._learner.not_started()
         return self._learner.state
@@ -749,7 +746,6 @@ class OnlineEstimator(Separator, Estimator):
 
     @property
     def _n_features_out(self) -> int:
-        self._check_is_fitted()
         d = self._learner.n_outputs
         return len(self.components_) if d is None else int(d)
 

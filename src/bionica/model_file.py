@@ -85,15 +85,14 @@ def _saved(estimator: Any, rule: Any, is_present: Callable[[str], bool]) -> tupl
 
 def contents(estimator: Any) -> tuple[dict[str, Any], dict[str, Array]]:
     """Return what a file of this estimator holds, header and arrays, which never change."""
-    estimator._check_is_fitted()
-    values, cls = deepcopy(estimator._to_save()), type(estimator)
+    k, values, cls = estimator.n_features_in_, deepcopy(estimator._to_save()), type(estimator)
     state = values.get("_state")
     rule = None if state is None or "_state" in estimator._saved else rule_of(state).name
     header = {
         "class": cls.__name__ if _ours(cls.__name__) is cls else f"{cls.__module__}.{cls.__qualname__}",
         "parameters": estimator._config,
         "rule": rule,
-        "n_features": estimator.n_features_in_,
+        "n_features": k,
         "feature_names": [str(name) for name in getattr(estimator, "feature_names_in_", [])] or None,
         "source_names": [str(name) for name in getattr(estimator, "source_names_", [])] or None,
         "versions": {name: version(name) for name in ("bionica", "numpy", "scikit-learn")},

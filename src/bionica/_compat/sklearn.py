@@ -1,6 +1,6 @@
 """What scikit-learn does for its own estimators with private names, for ours without them.
 
-`_parameter_constraints` of a class says what each parameter may be, and `check_parameters` checks it with scikit-learn's messages.
+`_parameter_constraints` of a class says what each parameter may be, in `Allowed`s; `Estimator._freeze` checks it.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 
 __all__ = [
     "ARRAY", "AUTO", "BOOLEAN", "COUNT", "FUNCTION", "NONNEGATIVE", "POSITIVE", "RANDOM", "SHARE", "WINDOW", "Allowed",
-    "InvalidParameterError", "check_parameters", "instance", "interval", "options", "wrap_output",
+    "InvalidParameterError", "instance", "interval", "options", "wrap_output",
 ]  # fmt: skip
 
 
@@ -64,18 +64,6 @@ ARRAY = Allowed(
     lambda value: not np.isscalar(value) and any(hasattr(value, name) for name in ("__len__", "__array__")),
 )
 RANDOM = interval(Integral, 0, 2**32 - 1), instance(np.random.RandomState), None
-
-
-def check_parameters(estimator: Any) -> None:
-    """Raise InvalidParameterError if a parameter is nothing of what `_parameter_constraints` allows: `Allowed`, or None."""
-    for name, value in estimator.get_params(deep=False).items():
-        allowed = estimator._parameter_constraints.get(name, ())
-        if allowed and not any(value is None if one is None else one.holds(value) for one in allowed):
-            *most, last = ("None" if one is None else one.text for one in allowed)
-            text = f"{', '.join(most)} or {last}" if most else last
-            raise InvalidParameterError(
-                f"The {name!r} parameter of {type(estimator).__name__} must be {text}. Got {value!r} instead."
-            )
 
 
 class _Given(TransformerMixin, BaseEstimator):  # type: ignore[misc]

@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from .. import samples
 from .._compat.blas import one_blas_thread
 from .._compat.sklearn import ARRAY, AUTO, BOOLEAN, COUNT, NONNEGATIVE, interval, options
-from ..estimator import PARAMETERS, OnlineEstimator, counted, is_same
+from ..estimator import PARAMETERS, OnlineEstimator, counted, estimates_missing, is_same
 from ..kernels.learner import Buffered
 from ..kernels.loop import Diverged
 from ..kernels.rule import finite, shapes
@@ -157,7 +157,7 @@ class MinimumVolumeCone(OnlineEstimator):
     }  # fmt: skip
     _changeable: ClassVar = ("horizon",)
     _repeats: ClassVar = False
-    _estimates_missing: ClassVar = True
+    _takes_missing = estimates_missing
     _uncorrelated: ClassVar = False
     _saved: ClassVar[dict[str, Any]] = {"_waiting": "wk:float", "_state": Record(sketch.State, _STREAM, optional=True)}
 

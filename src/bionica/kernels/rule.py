@@ -34,6 +34,7 @@ import functools
 import inspect as introspection
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any, NamedTuple, get_type_hints
@@ -282,11 +283,7 @@ def in_buffers(state: Any) -> tuple[Any, list[np.ndarray]]:
         for a, start in zip(own, [0, *ends], strict=False):
             copies[id(a)] = buffers[-1][start : start + a.size].reshape(a.shape)
             copies[id(a)][...] = a
-
-    def copied(part: Any) -> Any:
-        return copies[id(part)] if isinstance(part, np.ndarray) else type(part)(*map(copied, part))
-
-    return copied(state), buffers
+    return deepcopy(state, copies), buffers  # the copies are made already
 
 
 # ---------------------------------------------------------------------------------------------- linear algebra

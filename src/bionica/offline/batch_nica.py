@@ -10,7 +10,7 @@ from .. import samples
 from .._compat.blas import one_blas_thread
 from .._compat.sklearn import AUTO, COUNT, POSITIVE
 from ..cone.count import count_sources
-from ..estimator import PARAMETERS, Estimator, Separator
+from ..estimator import PARAMETERS, Estimator, Separator, estimates_missing
 from ..kernels.rule import shapes
 from ..samples import Array, DaskRows, some_rows
 from ..trust.findings import finding, undecided
@@ -113,7 +113,7 @@ class BatchNICA(Separator, Estimator):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **PARAMETERS, "n_components": [COUNT, AUTO, None], "n_init": [COUNT], "tol": [POSITIVE, None],
     }  # fmt: skip
-    _estimates_missing: ClassVar = True
+    _takes_missing = estimates_missing
     _saved: ClassVar = shapes(dk="components_ whitening_", kd="mixing_") | {
         "mean_": "k:float64",
         **dict.fromkeys(("negativity_", "ambiguity_"), ":float64"),

@@ -27,7 +27,6 @@ import numpy as np
 import bionica
 
 from .. import datasets
-from .._compat.sklearn import check_parameters
 from ..samples import check_finite
 
 Params = tuple[tuple[str, Any], ...]
@@ -407,7 +406,7 @@ class Plan:
                 hash(case)
                 model = case.estimator()
                 if hasattr(model, "_to_save"):  # it is ours; others check their parameters when they are fitted
-                    check_parameters(model)
+                    model._freeze()
                 count = model.get_params(deep=False).get("n_components", case.data.d)
                 remedy = f"data {case.data.name!r} has {case.data.d} sources, and each is compared with one output"
                 _check(count == case.data.d, "n_components", count, remedy)
