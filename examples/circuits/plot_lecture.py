@@ -8,7 +8,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from bionica import InterneuronNICA, LocalNICA, NoncenteredWhitener, StreamingNICA, TwoCompartmentNICA
-from bionica.datasets import mix, paper_mixing, sparse_uniform
+from bionica.datasets import mix, paper_mixing, random_mixing, sparse_uniform
 from bionica.metrics import error_curve, sinr
 
 # %%
@@ -57,6 +57,7 @@ conditions = (1, 3, 10, 30, 100)
 makers = {
     "Algorithm 1, table 1": lambda: InterneuronNICA.as_published("d3", random_state=0),
     "Algorithm 2, table 1": lambda: TwoCompartmentNICA.as_published("d3", random_state=0),
+    "Algorithm 2, untuned": lambda: TwoCompartmentNICA(3, random_state=0),
     "LocalNICA": lambda: LocalNICA(3, random_state=0),
     "StreamingNICA": lambda: StreamingNICA(3, random_state=0),
 }
@@ -65,10 +66,8 @@ for name, make in makers.items():
     scores = []
     for condition in conditions:
         for seed in range(5):
-            U, _, V = np.linalg.svd(np.random.default_rng(seed).standard_normal((3, 3)))
-            A = U * np.geomspace(1, 1 / condition, 3) @ V
-            X = S @ (A * np.linalg.norm(paper_mixing("d3")) / np.linalg.norm(A)).T
-            scores.append(np.median(sinr(S[-5000:], make().fit(X).transform(X[-5000:]))))
+            X = S @ random_mixing(3, 3, condition, rms=np.sqrt(np.mean(paper_mixing("d3") ** 2)), rng=seed).T
+            scores.append(np.median(sinr(S[-5000:], make().partial_fit(X).transform(X[-5000:]))))
     ax.semilogx(conditions, np.median(np.reshape(scores, (-1, 5)), axis=1), "o-", label=name)
 ax.set(xlabel="condition number of A", ylabel="signal to interference, dB")
 ax.legend()
