@@ -8,11 +8,9 @@ The first lines (20 of a file; 7 of a pipe, or 1 with header=False) show separat
 - A first line of words is a header. A first line of numbers is one if there are 6 or more, which rise or fall strictly where no
   other line does (wavelengths, masses), or if they are 0, 1, 2, ... as pandas writes it. InputError asks for `header` if such a
   line has unequal steps and only one or two lines below it, if 3 or more numbers have equal steps where no other line has, and if
-  different numbers are all 10 times larger or smaller than those below, or are integers above decimals. Otherwise it is a sample,
-  and a note says so if it may be names (nonnegative, integers or of at most 5 digits) and is unlike the other lines: its columns
-  do not continue in it (its second difference is 1.5 times the largest of the others, or it is 10 times smaller than each), it
-  has other decimals, or it has different integers above integers.
-- The first column of a table without names is compared with the other columns in the same way, and gets a note.
+  different numbers are all 10 times larger or smaller than those below, or are integers above decimals. Otherwise it is a sample:
+  a note says so of a table without names, and shows its first line and column.
+- The line below the names, and the first and the last column, are compared with the others in the same way, and get a note.
 - A column is not a mixture if it holds text (`<0.1` and `$10` are damaged numbers, and an error), or by `label_columns`, which also
   looks at the values: those of the first MiB of a file, and of the first 6 samples of a pipe.
 
@@ -47,7 +45,7 @@ _FIRST = 6  # samples of a pipe that show whether a column turns back: six rando
 _SEPARATORS = ("\t", ";", ",", "|", None)  # None: spaces
 _PREAMBLE = 100  # lines of a file in which a table begins
 _AXIS = 6  # numbers at least of an axis that is not asked for
-_APART, _DIGITS, _BEND, _EVEN = 10.0, 5, 1.5, 0.01  # of `judge_first_line`
+_APART, _EVEN = 10.0, 0.01  # of `judge_first_line`
 _MISSING = ("", "na", "n/a", "#n/a", "nan", "null", "none", "-", "?")
 _THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(,\d{3})+")
 _GAP = "it has empty lines between samples: its parts were read as one table"
@@ -72,42 +70,30 @@ def _count(cells: Sequence[str]) -> str:
     return f"{len(cells)} values" if cells else "a stray quote"
 
 
-def judge_first_line(lines: Sequence[Sequence[float]], precision: Sequence[Sequence[int]]) -> str:
-    """Return what the first of several lines of numbers is, by the rule of this module: "names", "asked", "noted" or "sample".
+def judge_first_line(lines: Sequence[Sequence[float]], decimals: Sequence[int]) -> str:
+    """Return what the first of several lines of numbers is, by the rule of this module: "names", "asked" or "sample".
 
-    `precision` is the largest number of decimals, of digits, and of decimals as written, in each line.
+    `decimals` is the largest number of decimals that are written in each line.
 
     Examples
     --------
-    >>> judge_first_line([[400, 402, 404], [0.2, 0.5, 0.3], [0.1, 0.4, 0.2]], [(0, 3, 0), (1, 1, 1), (1, 1, 1)])
+    >>> judge_first_line([[400, 402, 404], [0.2, 0.5, 0.3], [0.1, 0.4, 0.2]], [0, 1, 1])
     'asked'
-    >>> judge_first_line([[0.3, 0.1], [0.2, 0.3], [0.4, 0.1], [0.1, 0.2]], [(1, 1, 1)] * 4)
+    >>> judge_first_line([[0.3, 0.1], [0.2, 0.3], [0.4, 0.1], [0.1, 0.2]], [1, 1, 1, 1])
     'sample'
     """
-    table, (needed, digits, written) = np.array(lines, float), np.array(precision).T
-    first, others, k, n = table[0], table[1:], table.shape[1], len(table) - 1
+    table = np.array(lines, float)
+    first, k, n = table[0], table.shape[1], len(table) - 1
     order = [_order(row) for row in table]
-    size, distinct, integers = np.abs(table), len({*first}) == k, not written[0]
+    size, distinct, integers = np.abs(table), len({*first}) == k, not decimals[0]
     numbered = integers and (first == np.arange(k)).all()
     axis = k >= _AXIS and order[0] and not any(order[1:])
     even = n > 1 and order[0] == 2 > max(order[1:])
     if (numbered and k > 2) or (axis and (n > 2 or order[0] == 2)):
         return "names"
     apart = n > 1 and (size[0].min() > _APART * size[1:].max() or _APART * size[0].max() < size[1:].min())
-    if numbered or axis or even or (distinct and (apart or (integers and written[1:].all()))):
-        return "asked"
-    if first.min() < 0 or not first.any() or (needed[0] and digits[0] > _DIGITS):
-        return "sample"
-    bends = np.abs(np.diff(table, 2, axis=0)).sum(axis=1)
-    decimals = needed[1:][others.any(axis=1) | ~others.any()]  # zeros need none
-    unlike = [
-        _APART * size[0].sum() < size[1:].sum(axis=1).min(),
-        n > 2 and bends[0] > _BEND * bends[1:].max() + 1e-9 * size.max(),
-        written[0] not in written[1:],
-        np.ptp(first) > 0 and not decimals.min() <= needed[0] <= decimals.max(),
-        distinct and not needed.any(),
-    ]
-    return "noted" if any(unlike) else "sample"
+    doubtful = numbered or axis or even or (distinct and (apart or (integers and all(decimals[1:]))))
+    return "asked" if doubtful else "sample"
 
 
 def _order(line: Array) -> int:
@@ -268,12 +254,34 @@ class TextReader(Reader):
             self._given_header = True if is_named or 0 in reasons else self._given_header
             return
         self.choose(self._columns, self._width, reasons, [j for j in doubtful if j not in reasons])
-        columns = [[row[j] for row in samples if len(row) == self._width] for j in self.columns[:_HEAD]]
-        if not self.header and not self.axis and self.columns[0] == 0 and self._judge(columns) != "sample":
-            first_cells, others = ", ".join(columns[0][:4]), "skip='1' omits it, axis=1: its rows are mixtures"
-            self.notes.append(f"the first column ({first_cells}, ...) was read as a mixture ({others})")
+        self._note_doubts(rows)
         if self._labelled and self.labels[:1] == [0]:
             self.label_names = ["sample", *self.label_names[1:]]  # the corner may name the rows of the file
+
+    def _note_doubts(self, rows: list[list[str]]) -> None:
+        """Say which lines and columns were read as samples and mixtures, and may be something else."""
+        samples = [row for row in rows[bool(self.header) :] if len(row) == self._width]
+        columns = [[row[j] for row in samples] for j in (*self.columns[: _HEAD - 1], self.columns[-1])]
+        line, other = ("column", "line") if self._transposed else ("line", "column")
+        if self.header and self._judge([*zip(*columns, strict=True)]) != "sample":
+            after = ", ".join([column[0] for column in columns][:4])
+            remedy = "" if self._transposed else f" (skip_lines={self._first_line - 1}: as names)"
+            self.notes.append(f"the {line} after the names ({after}, ...) was read as a sample{remedy}")
+        if self._given_header is None and not self.header:
+            shown = [", ".join(cells[:4]) for cells in (rows[0], columns[0])]
+            words = f"it has no names: the first {line} ({shown[0]}, ...) was read as a sample (header=True: as names)"
+            is_first = not self._transposed and self.columns[0] == 0
+            others = f", the first {other} ({shown[1]}, ...) as a mixture (skip='1' omits it, axis=1: a sample)"
+            self.notes.append(words + others * is_first)
+        elif self.wavelengths is None and self.n_features > 2 and not self._transposed:
+            edges = {0: columns, -1: columns[::-1]}
+            if unlike := [self.column(j) for j, table in edges.items() if self._is_unlike(table)]:
+                self.notes.append(f"unlike the others, and read as a mixture: {', '.join(unlike)} (skip= omits it)")
+
+    def _is_unlike(self, columns: list[list[str]]) -> bool:
+        """Whether the first of these columns may not be a mixture: `judge_first_line`, or integers beside decimals."""
+        decimals = [any(map(self._n_decimals, column)) for column in columns]
+        return self._judge(columns) != "sample" or (len({*columns[0]}) > 1 and not decimals[0] and all(decimals[1:]))
 
     def _split(self, numbered: Sequence[tuple[int, str]], n: int) -> tuple[int, list[list[str]]]:
         """Find decimal point, separator and the first line of the table, in the first n lines or, of a file, in 100.
@@ -350,8 +358,6 @@ class TextReader(Reader):
             raise InputError(f"{self.name}: {shown} may hold names, or a sample: pass header=True or header=False")
         if verdict == "names":
             self.notes.append(f"{shown} was read as names (header=False: a sample)")
-        elif verdict == "noted":
-            self.notes.append(f"{shown} was read as numbers, not as names (header=True)")
         return verdict == "names"
 
     def _judge(self, rows: Sequence[Sequence[str]]) -> str:
@@ -364,8 +370,7 @@ class TextReader(Reader):
         table = table[:, np.isfinite(table[1:]).any(axis=0)]
         table = np.where(np.isfinite(table), table, np.nanmedian(table[1:], axis=0))
         cells = [[cell for cell, number in zip(rows[i], numbers[i], strict=True) if np.isfinite(number)] for i in lines]
-        precision = [tuple(map(max, zip(*map(self._precision, row), strict=True))) for row in cells]
-        return judge_first_line(table.tolist(), precision)
+        return judge_first_line(table.tolist(), [max(map(self._n_decimals, row)) for row in cells])
 
     def _find_axis(self, samples: list[list[str]]) -> int:
         """Return the axis of the samples: 1 if the first column holds the wavelengths of the rows."""
@@ -405,11 +410,8 @@ class TextReader(Reader):
         except ValueError:
             return None
 
-    def _precision(self, cell: str) -> tuple[int, int, int]:
-        """Return the decimals and digits of a number, without zeros at its end, and the decimals that are written."""
-        whole, _, decimals = cell.lower().lstrip("+-").partition("e")[0].partition(self.decimal)
-        needed = decimals.rstrip("0")
-        return len(needed), len((whole + needed).strip("0")), len(decimals)
+    def _n_decimals(self, cell: str) -> int:
+        return len(cell.lower().partition("e")[0].partition(self.decimal)[2])
 
     def _is_text(self, *cells: str) -> bool:
         """Whether these cells are words, but for missing ones; <0.1, $10 and 1.234,5 are damaged numbers."""
