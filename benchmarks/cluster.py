@@ -61,15 +61,15 @@ class Watch:
     """Counts what `DaskRows` computes on the workers."""
 
     def __init__(self):
-        self.bytes, self.passes, original = 0, 0, DaskRows._computed
+        self.bytes, self.passes, original = 0, 0, DaskRows._joined
 
-        def computed(rows, collection):
-            result = original(rows, collection)
+        def joined(*arguments):
+            result = original(*arguments)
             self.bytes += len(pickle.dumps(result))
             self.passes += 1
             return result
 
-        DaskRows._computed = computed
+        DaskRows._joined = joined
 
 
 def cpu_of_worker():

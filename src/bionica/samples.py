@@ -10,15 +10,17 @@ Dask arrays are read block by block, never gathered; Dask is imported only if th
 blocks one after the other, for the networks, sums over them, for the offline methods, and maps them lazily, for `transform`.
 """
 
+import operator
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import date, timedelta
 from functools import cached_property, partial, reduce
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
+from uuid import uuid4
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -327,46 +329,63 @@ class DaskRows(ChunkedRows):
         return self.shape[0]
 
     @cached_property
-    def _blocks(self) -> list[Any]:
-        return list(self._raw.to_delayed().ravel())
+    def _blocks(self) -> tuple[Any, list[Any]]:
+        """A collection with the graph of all blocks, and references to them."""
+        from dask.delayed import unpack_collections
 
-    def _each(self, of_block: Callable[..., Any], blocks: Iterable[Any], *arguments: Any) -> list[Any]:
-        """``of_block(block, number of its first row, *arguments)`` for some blocks, not yet computed."""
-        from dask import delayed
+        blocks = list(self._raw.to_delayed().ravel())
+        return blocks[0], [unpack_collections(block)[0] for block in blocks]
 
-        # One argument, which is sent once to each worker.
-        do = delayed(partial(_of_block, self.name, self._steps, of_block, arguments), pure=False, traverse=False)
-        return [do(self._blocks[i], int(self._first[i]), pure=False) for i in blocks]
+    def _joined(self, of_block: Callable[..., T], join: Any, blocks: Array, *arguments: Any) -> tuple[T, float]:
+        """``of_block(block, number of its first row, *arguments)`` for some blocks, joined by the workers; their sum of squares.
 
-    def __iter__(self) -> Iterator[Array]:
-        for i in np.flatnonzero(self.array.chunks[0]):
-            (block,) = self._each(_rows_of, [i])
-            with cluster_faults():
-                rows = block.compute()[0]
-            yield rows
-            del rows  # before the next one is computed
-
-    def _computed(self, collection: Any) -> Any:
-        """What Dask computes from the blocks. Blocks are read in any order: if one has a bad number, the first of all is named."""
+        Blocks are read in any order: if one has a bad number, the first of all is named.
+        """
+        collection = self._collection(of_block, join, blocks, *arguments)
         try:
             with cluster_faults():
                 if not self._energy:  # the first pass
                     _check_workers()
-                return collection.compute()
+                result: tuple[T, float] = collection.compute()
+                return result
         except ValueError:
             for _ in self:
                 pass
             raise
 
-    def __getitem__(self, rows: slice | Array) -> Array:
-        from dask import delayed
+    def _collection(self, of_block: Callable[..., Any], join: Any, blocks: Array, *arguments: Any) -> Any:
+        """What `_joined` computes; plain tasks, because `dask.delayed` takes a millisecond for each."""
+        from dask.delayed import Delayed
+        from dask.highlevelgraph import HighLevelGraph
 
-        index = np.arange(len(self))[rows]
+        name, depth, (base, references) = f"bionica-{uuid4().hex}", 0, self._blocks
+        # One argument, which is sent once to each worker.
+        tasks: dict[Any, Any] = {name: partial(_of_block, self.name, self._steps, of_block, arguments)}
+        keys = [(name, depth, int(i)) for i in blocks]
+        for key in keys:
+            tasks[key] = operator.call, name, references[key[2]], int(self._first[key[2]])
+        while len(keys) > 1:
+            depth += 1
+            groups = {(name, depth, i): keys[i : i + 8] for i in range(0, len(keys), 8)}
+            tasks |= {key: (_join, join, group) for key, group in groups.items()}
+            keys = list(groups)
+        return Delayed(keys[0], HighLevelGraph.from_collections(name, tasks, dependencies=[base]), layer=name)
+
+    def __iter__(self) -> Iterator[Array]:
+        for i in np.flatnonzero(self.array.chunks[0]):
+            block = self._collection(_rows_of, None, np.array([i]))
+            with cluster_faults():
+                rows = block.compute()[0]
+            yield rows
+            del rows  # before the next one is computed
+
+    def __getitem__(self, rows: slice | Array) -> Array:
+        index = np.arange(*rows.indices(len(self))) if isinstance(rows, slice) else rows
         order = np.argsort(index, kind="stable")
         blocks = np.flatnonzero(np.diff(np.searchsorted(index[order], self._first)))  # those with such rows
         result = np.empty((len(index), self.shape[1]), self.dtype)
-        parts = self._computed(delayed(self._each(_rows_of, blocks, index[order])))
-        result[order] = np.concatenate([rows for rows, _ in parts] or [result])
+        if len(blocks):
+            result[order] = self._joined(_rows_of, _stacked, blocks, index[order])[0]
         return result
 
     def mapped(self, function: Callable[[Array], Array], n_columns: int) -> "DaskRows":
@@ -384,13 +403,8 @@ class DaskRows(ChunkedRows):
 
     def fold_numbered(self, of_block: Callable[..., T], join: Callable[[T, T], T], *arguments: Any) -> T:
         """Blocks are mapped and joined by the workers; the client gets the result."""
-        from dask import delayed
-
-        parts = self._each(_in_cache, np.flatnonzero(self.array.chunks[0]), of_block, join, *arguments)
-        while len(parts) > 1:
-            parts = [delayed(_join, pure=False)(join, parts[i : i + 8]) for i in range(0, len(parts), 8)]
         total: T
-        total, energy = self._computed(parts[0])
+        total, energy = self._joined(_in_cache, join, np.flatnonzero(self.array.chunks[0]), of_block, join, *arguments)
         before = self._energy.setdefault("all", energy)
         if not np.isclose(energy, before, rtol=_ENERGY_TOLERANCE, atol=0):
             raise ValueError(
@@ -402,7 +416,7 @@ class DaskRows(ChunkedRows):
 
 
 def _of_block(name: str, steps: Any, of_block: Any, arguments: Any, block: Any, first: int) -> tuple[Any, float]:
-    """What a worker does with a block (see `DaskRows._each`), and the sum of its squares."""
+    """What a worker does with a block (see `DaskRows._joined`), and the sum of its squares."""
     rows = np.asarray(block)
     with np.errstate(over="ignore", invalid="ignore"):
         energy = float(np.einsum("ij,ij->", rows, rows, dtype=np.float64))
@@ -453,6 +467,10 @@ def _rows_of(block: Array, first: int, index: Array | None = None) -> Array:
         return block
     start, stop = np.searchsorted(index, [first, first + len(block)])
     return np.asarray(block[index[start:stop] - first])
+
+
+def _stacked(a: Array, b: Array) -> Array:
+    return np.concatenate([a, b])
 
 
 def _join(join: Callable[[T, T], T], parts: list[tuple[T, float]]) -> tuple[T, float]:

@@ -278,11 +278,11 @@ def leakages(Y: Array, noise: Array, weights: Array) -> Leakage:
 
     `weights` (n_samples,) are those in an average over all samples.
     """
-    facets = []
+    facets, total = [], Y.sum(axis=0)
     for i, s in enumerate(noise):
         near = np.flatnonzero(Y[i] < EDGES[-1] * s)
         z, w = Y[i, near] / s, weights[near]
-        others = (Y[:, near].sum(axis=0) - s * z) / max(len(Y) - 1, 1)
+        others = (total[near] - s * z) / max(len(Y) - 1, 1)
         window = (z >= EDGES[0]).astype(np.intp) + (z >= EDGES[1])
         counts, sums = np.bincount(window, w, minlength=3), np.bincount(window, w * others, minlength=3)
         atom, density, _ = _FROM_WINDOWS @ counts
