@@ -1,8 +1,10 @@
 """The number of threads of BLAS: one while bionica computes, and afterwards what it was."""
 
+import numpy as np
 import pytest
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
+import bionica
 from bionica._compat.blas import one_blas_thread
 
 
@@ -31,3 +33,14 @@ def test_calls_that_overlap_restore_the_number_of_threads(two_threads):
     assert set(threads().values()) == {1}
     b.__exit__(None, None, None)
     assert set(threads().values()) == {2}
+
+
+def test_what_is_said_of_a_fit_does_not_depend_on_it(two_threads):
+    rng = np.random.default_rng(0)
+    X = rng.exponential(size=(600, 4)) @ rng.random((4, 300)) + 0.1 * rng.standard_normal((600, 300))
+    said = []
+    for threads in (1, 2):
+        with threadpool_limits(threads, user_api="blas"):
+            model = bionica.BatchNICA("auto", random_state=0).fit(X)
+            said.append(repr((model.count_, model.diagnose(X))))
+    assert said[0] == said[1]

@@ -97,6 +97,13 @@ def test_what_a_model_learned_with_is_frozen(cls, name, tmp_path):
         model.set_params(**learned).partial_fit(X)
 
 
+@pytest.mark.parametrize("cls", ONLINE)
+def test_the_seed_decides_where_a_stream_begins(cls):
+    X = mixtures(3000, 2, 4)[1] + 0.1 * np.random.default_rng(1).standard_normal((3000, 4))
+    bits = [pickle.dumps(cls(2, random_state=seed).partial_fit(X).mixing_) for seed in (0, 0, 1)]
+    assert bits[0] == bits[1] != bits[2]
+
+
 def result(model, X):
     """What a user can see of a fit."""
     names = [name for name in {*dir(type(model)), *vars(model)} if name.endswith("_") and name[0] != "_"]

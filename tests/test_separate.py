@@ -272,6 +272,16 @@ def test_a_pipe_continues_where_it_stopped(tmp_path, problem):
     assert (tmp_path / "m").read_bytes() == before
 
 
+def test_a_pipe_with_an_unnamed_index_continues(tmp_path, problem):
+    X = np.column_stack([np.arange(2000), problem[1][:2000]])
+    separate("-", *AT_ONCE, "-o", tmp_path / "whole.csv", fed=",a,b,c,d,e\n" + text(X))
+    for i, part in enumerate((X[:1000], X[1000:])):
+        command = ["-", *AT_ONCE, "--model", tmp_path / "m", "--resume", "-o", tmp_path / f"y{i}.csv"]
+        separate(*command, fed=",a,b,c,d,e\n" + text(part))
+    parts = [read(tmp_path / f"y{i}.csv", axis=0) for i in range(2)]
+    assert np.array_equal(np.concatenate(parts), read(tmp_path / "whole.csv", axis=0))
+
+
 def test_after_a_kill_the_model_has_learned_what_was_answered(tmp_path, problem):
     """Whenever the model would be saved: a run that was killed counts for neither file, and can be run again."""
     X = problem[1]
