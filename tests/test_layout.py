@@ -151,6 +151,40 @@ def test_an_instrument_file_is_read_at_once(read, refused, tmp_path):
     assert "Windows-1252" in pipe.notes[0]
 
 
+def test_names_that_are_repeated_are_no_sample(read, refused):
+    """Two files that were joined; and pairs of columns, each with the same wavelengths."""
+    X = spectra(60)
+    content = lines_of([WAVELENGTHS, *X.tolist()])
+    assert "line 62 repeats the names" in refused(content + content)
+    pairs = [("nm", "a", "nm", "b"), *zip(WAVELENGTHS, X[0], WAVELENGTHS, X[1], strict=True)]
+    assert "column 3 repeats the names" in refused(lines_of(pairs))
+    assert len(read("0,1\n3,4\n0,1\n", header=True)[0]) == 2  # numbers of columns may be a sample
+
+
+@pytest.mark.parametrize("n", [9, 60])
+def test_words_beside_labels_that_are_numbers_are_named(read, n):
+    """Means below a table are read as samples, with a word."""
+    X = spectra(n)
+    rows = [["id", *WAVELENGTHS], *([i, *row] for i, row in enumerate(X.tolist())), ["Mean", *X.mean(axis=0)]]
+    data, reader = read(lines_of(rows))
+    assert len(data) == n + 1
+    assert reader.notes[-1] == "beside labels that are numbers there are words (Mean): samples too"
+    assert len(read(lines_of(rows[:-1]))[1].notes) == len(reader.notes) - 1
+
+
+@pytest.mark.parametrize("n", [10, 100])
+def test_points_that_may_be_those_of_thousands_are_asked_about(read, refused, n):
+    """Counts around 1,000, as a German program writes them; and decimals that no program writes so."""
+    counts = np.r_[np.full((n, 3), 980), np.arange(990, 1017).reshape(9, 3)]
+    content = "a;b;c\n" + lines_of(([f"{x:,}".replace(",", ".") for x in row] for row in counts.tolist()), ";")
+    assert "may be 1002" in refused(content)
+    assert "'1.000' is not a finite number" in refused(content, decimal=",")
+    assert read(content, decimal=".")[0].min() == 1.0
+    assert np.array_equal(read(content + "0.5;1;2\n")[0][-1], [0.5, 1, 2])
+    table = [[i, f"{1 + x:.3f}", f"{2 + x:.3f}"] for i, x in enumerate(np.linspace(0, 1, n))]
+    assert read(lines_of([("id", "a", "b"), *table], ";"))[0].shape == (n, 2)
+
+
 def test_samples_before_a_bad_line_are_handed_out(read):
     for cut in (1, 7, 1000):
         blocks = open_pipe(Trickle("1,2\n3,4\n5,x\n7,8\n", cut), header=False).blocks()
@@ -373,12 +407,15 @@ def test_a_first_column_named_wavelength_may_turn_back(read, first):
     assert reader.names == [*map(str, wavelengths)]
 
 
-def test_names_above_samples_in_columns_are_their_labels(read):
+def test_names_above_samples_in_columns_are_their_labels(read, refused):
     data, reader = read("a,b,c\n1,2,3\n4,5,6\n", axis=1)
     assert data.tolist() == [[1, 4], [2, 5], [3, 6]]
     assert reader.label_names == ["sample"]
     assert reader.sample(9)[1][0].tolist() == ["a", "b", "c"]
     assert "row 1 (names)" in read("1,2,3\n6,5,4\n6,8,7\n", axis=1, header=True)[1].notes[-1]
+    for first in ("nm", "channel"):
+        assert read(f"{first},a,b\nred,1,2\ngreen,3,4\n")[0].tolist() == [[1, 3], [2, 4]]
+    assert "between tabs" in refused("a:b\n1:2\n3:4\n")
     data, reader = read("nm,a,b\npH,7,8\n400,1,2\n402,3,4\n404,5,6\n")
     assert data.tolist() == [[1, 3, 5], [2, 4, 6]]
     assert reader.label_names == ["sample", "pH"]

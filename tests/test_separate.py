@@ -155,6 +155,9 @@ def test_errors_say_what_to_do(tmp_path, problem):
     (tmp_path / "m").write_bytes(b"no model")
     (tmp_path / "x.xyz").write_bytes(b"no format")
     transposed = write(tmp_path / "t.npy", np.ascontiguousarray(X.T))
+    named = tmp_path / "named.csv"  # a name in front of each row says nothing about what the rows are
+    named.write_text("gene,a,b,c,d\nTP53,1,2,3,4\nEGFR,1,3,2,2\nMYC,3,1,2,2\n")
+    (tmp_path / "x.csv.gz").write_bytes(b"packed")
     zero, three = (write(tmp_path / f"k{len(A)}.npy", A) for A in (np.zeros((1, 5)), np.eye(5)[:3]))
     before = left(tmp_path)
     for arguments, remedy in (
@@ -162,6 +165,7 @@ def test_errors_say_what_to_do(tmp_path, problem):
         ([x, "--known", three, "--sources", 2], "--sources"),
         ([x, "--sources", 6], "--sources 6"),
         ([transposed], "--axis 1"),
+        ([tmp_path / "x.csv.gz"], "unpack it"),
         ([x, "-o", tmp_path / "y.xyz"], "y.xyz"),
         ([x, "-o", tmp_path], "is a folder: give a file"),
         ([x, "-o", tmp_path / "y.png"], "the input is not an image"),
@@ -176,6 +180,7 @@ def test_errors_say_what_to_do(tmp_path, problem):
     ):
         assert remedy in refused(*arguments, fed=text(X[:10]))
         assert left(tmp_path) == before
+    assert "pass --axis 1" in separate(named, code=1).stderr
     assert np.array_equal(np.load(x), X)
 
 

@@ -233,7 +233,7 @@ class Separation:
         self.console.note(*(f"{reader.name}: {note}" for note in reader.notes))
         size = f"{reader.name} has {counted(n, 'samples')} of {counted(k, 'mixtures')}"
         known_axis = axis is not None or reader.image_shape is not None or reader.wavelengths is not None
-        known_axis |= bool(reader.header) and any(reader.header[j] for j in reader.labels)  # the file names its rows
+        known_axis |= any(map(io.ROW_NAMES.fullmatch, reader.label_names))  # the file says that rows are samples
         if n < k and not known_axis:
             raise io.InputError(f"{size}: if its columns are the samples, pass --axis 1; if not, --axis 0")
         if min(n, k) < 2:

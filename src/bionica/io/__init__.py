@@ -13,12 +13,12 @@ from .arrays import ParquetReader, open_hdf5, open_mat, open_npy, open_npz, open
 from .files import Target, check_folder, check_targets, is_disk_full, write_atomically, write_own
 from .images import IMAGES, open_images
 from .instruments import INSTRUMENTS, Measurement, open_instrument
-from .reader import Columns, Reader, RowSample, explain_errors, import_optional, wavelengths_in
+from .reader import ROW_NAMES, Columns, Reader, RowSample, explain_errors, import_optional, wavelengths_in
 from .text import TEXT, TextReader, open_xlsx
 from .write import WRITTEN, TextWriter, check_format, open_writer, output_files
 
 __all__ = [
-    "IMAGES", "PIXELS", "TEXT", "WRITTEN",
+    "IMAGES", "PIXELS", "ROW_NAMES", "TEXT", "WRITTEN",
     "Columns", "InputError", "Measurement", "OutputError", "Reader", "RowSample", "Target", "TextWriter",
     "check_folder", "check_format", "check_inputs", "check_targets", "import_optional", "is_disk_full",
     "open_pipe", "open_reader", "open_writer", "output_files", "register", "wavelengths_in", "write_atomically",
@@ -158,5 +158,8 @@ def check_inputs(inputs: Sequence[str | Path]) -> list[Path]:
         if not path.is_file() and not path.is_dir():
             raise InputError(f"{path} is a pipe or a device, which is read only once: cat {path} | bionica separate -")
         if suffix not in _OPENERS:
-            raise InputError(f"{path} has the unknown suffix {suffix!r}: bionica reads {', '.join(_OPENERS)} and pipes")
+            packed = "unpack it; " * (suffix in (".gz", ".zip", ".bz2", ".xz", ".zst", ".7z"))
+            raise InputError(
+                f"{path} has the unknown suffix {suffix!r}: {packed}bionica reads {', '.join(_OPENERS)} and pipes"
+            )
     return paths

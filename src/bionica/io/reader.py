@@ -32,7 +32,8 @@ ROW_NAMES = re.compile(
 )
 #: Names of a column that holds the wavelength, or another channel of a spectrometer, of each row.
 CHANNEL_NAMES = re.compile(
-    rf"(wave[ _]?(length|number)s?|wellenl(ä|ae)nge|wellenzahl|raman[ _]shift|m/?z|lambda|λ|nm){_UNIT}|cm(\^?-1|⁻¹)|1/cm",
+    rf"(wave[ _]?(length|number)s?|wellenl(ä|ae)nge|wellenzahl|raman[ _]shift|m/?z|lambda|λ|nm){_UNIT}"
+    r"|cm(\^?-1|⁻¹)|1/cm|channel|kanal",
     re.IGNORECASE,
 )
 

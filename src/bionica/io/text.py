@@ -48,6 +48,7 @@ _AXIS = 6  # numbers at least of an axis that is not asked for
 _APART, _EVEN = 10.0, 0.01  # of `judge_first_line`
 _MISSING = ("", "na", "n/a", "#n/a", "nan", "null", "none", "-", "?")
 _THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(,\d{3})+")
+_FRACTION = re.compile(r"(?<!\d)0*\.|\.(?!\d{3})|\.\d{3}\d|[eE]")  # in a number: its point marks no thousands
 _GAP = "it has empty lines between samples: its parts were read as one table"
 _COMMENT = re.compile(r'#|"?sep=', re.IGNORECASE)  # the latter is what Excel writes
 #: A letter, a clock time or a date. The e of a number has digits before and behind it.
@@ -151,6 +152,7 @@ class TextReader(Reader):
 
     _transposed = False  # the lines are columns of the file
     _labelled = False  # and begin with a label, because the file has a header
+    _counted: Sequence[int] = ()  # labels that are numbers
 
     def __init__(
         self, path: Path, columns: Columns, open_lines: Callable[[], Iterable[list[str]]] | None = None, *,
@@ -167,6 +169,7 @@ class TextReader(Reader):
         self._columns, self._pipe = columns, pipe is not None
         self._given_axis, self._given_header, self._skip_lines = axis, header, skip_lines
         self._decimals, self.decimal = decimal or ".,", decimal or "."
+        self._is_point_known = bool(decimal or separator)  # in sheets it is
         self._separators, self._separator = [separator] if separator else _SEPARATORS, separator
         self._first_line = self._width = 0  # of the samples; 0 until they are known
         if not pipe:
@@ -195,6 +198,8 @@ class TextReader(Reader):
         """Yield the samples as they arrive; a cell that is not a number is NaN."""
         for chunk in filter(None, self._chunks()):
             self._chunk, rows, separator = chunk, [line for _, line in chunk], self._separator
+            if not self._is_point_known and any("." in row for row in rows):
+                self._check_points(rows)
             block = np.full((len(rows), self.n_features), np.nan)
             widths = {line.count(separator) + 1 if separator else len(line.split()) for line in rows}
             if widths == {self._width} and not any('"' in line for line in rows):
@@ -208,7 +213,15 @@ class TextReader(Reader):
                     block[n] = np.array([self._number(cells[j]) for j in self.columns], float)
             most = max(self.labels, default=-1) + 1
             table = [cells_of(line, separator, most) + [""] * most for line in rows] if self.labels else []
-            yield block, [np.array([printable(self._point(cells[j])) for cells in table], str) for j in self.labels]
+            if self.wavelengths is not None and self._header_line in rows:
+                block[rows.index(self._header_line)] = np.nan
+            labels = [np.array([printable(self._point(cells[j])) for cells in table], str) for j in self.labels]
+            if words := [cell for j in self._counted for cell in labels[j].tolist() if self._is_text(cell)]:
+                self._counted = []  # one note
+                self.notes.append(
+                    f"beside labels that are numbers there are words ({', '.join(words[:3])}): samples too"
+                )
+            yield block, labels
 
     # ------------------------------------------------------------------------------------------ the first lines
 
@@ -232,6 +245,7 @@ class TextReader(Reader):
         labels, doubtful = base.label_columns(names, values)
         self.header = names or None
         self._first_line, self._width, samples = numbered[0][0] + header, len(rows[0]), rows[header:]
+        self._header_line = numbered[0][1]
         if table[0] != first:
             self.notes.append(f"the first lines, which are comments ({printable(table[0][1][:40])}), were left out")
         if first != numbered[0]:
@@ -253,10 +267,26 @@ class TextReader(Reader):
             is_named = self.header and base.CHANNEL_NAMES.fullmatch(self.header[0].strip())
             self._given_header = True if is_named or 0 in reasons else self._given_header
             return
+        if self._width == 1 and reasons:
+            raise InputError(f"{self.name} has no numbers between tabs, semicolons, commas, bars or spaces")
         self.choose(self._columns, self._width, reasons, [j for j in doubtful if j not in reasons])
         self._note_doubts(rows)
+        self._counted = [
+            i for i, j in enumerate(self.labels) if any(self._number(row[j]) is not None for row in samples)
+        ]
         if self._labelled and self.labels[:1] == [0]:
             self.label_names = ["sample", *self.label_names[1:]]  # the corner may name the rows of the file
+
+    def _check_points(self, rows: list[str]) -> None:
+        """Raise if points may be those of thousands: all stand before three digits, and in a column with integers."""
+        self._is_point_known = any(map(_FRACTION.search, rows))
+        for column in (
+            () if self._is_point_known else zip(*(cells_of(row, self._separator) for row in rows), strict=False)
+        ):
+            thousands = next((cell for cell in column if "." in cell and self._number(cell) is not None), "")
+            if thousands and any(cell.isdecimal() and cell != "0" for cell in column):
+                remedy = "pass decimal='.', or remove the points if they are marks of thousands"
+                raise InputError(f"{self.name}: {thousands} may be {thousands.replace('.', '')}: {remedy}")
 
     def _note_doubts(self, rows: list[list[str]]) -> None:
         """Say which lines and columns were read as samples and mixtures, and may be something else."""
@@ -438,6 +468,8 @@ class TextReader(Reader):
         cells, where = cells_of(line, self._separator), f"{self.name}, line {number}"
         if len(cells) != self._width:
             return f"{where} has {_count(cells)} where {self._width} are expected", "correct it, or remove the line"
+        if line == self._header_line:
+            return f"{self.name}, {'column' if self._transposed else 'line'} {number} repeats the names", "remove it"
         where = f"{self.name}, row {column + 1}, column {number}" if self._transposed else f"{where}, {self.column(j)}"
         cell = cells[column]
         if "." in cell and (self.decimal == "," or "," in cell):
