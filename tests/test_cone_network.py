@@ -100,7 +100,7 @@ def test_the_mean_update_follows_the_relative_gradient(whiten):
 def test_fixed_point():
     """<n_i z_j> = <z_j> / kappa for i != j, and |v_i| has mean 1, where learning ends: the gradient is zero."""
     X = correlated(200_000, 3, 3, seed=4)[1]
-    Y = X @ learned(X, kappa=100.0, eta0=lambda t: 0.3 / (1 + 1e-3 * t) ** 0.5).components_.T
+    Y = X @ learned(X, kappa=100.0, decay=1e-3, power=0.5).components_.T
     activity = np.abs(Y).mean(axis=1, keepdims=True)
     weight = np.minimum(1, activity)
     np.testing.assert_allclose(

@@ -19,7 +19,7 @@ from bionica.offline import OfflineNICA
 from conftest import ESTIMATORS, NETWORKS, mixtures
 
 SINGLE_LAYER = [bionica.InterneuronNICA, bionica.TwoCompartmentNICA]
-FAST = {"guards": False, "eta0": 1e-3}
+FAST = {"guards": False, "eta0": 1e-3, "power": 0.6}
 SETTINGS = [
     *((Network, {}, dtype) for Network in NETWORKS for dtype in (np.float64, np.float32)),
     *((Network, {"dynamics": "gradient"}, np.float64) for Network in SINGLE_LAYER),
@@ -155,7 +155,7 @@ def test_bad_first_sample_leaves_the_network_unfitted(Network):
 @pytest.mark.parametrize(
     ("parameter", "value"),
     [
-        ("n_components", 0), ("n_components", 5), ("eta0", -1.0), ("eta0", "fast"), ("decay", -1),
+        ("n_components", 0), ("n_components", 5), ("eta0", -1.0), ("eta0", "fast"), ("decay", -1), ("power", -1),
         ("dynamics", "slow"), ("gamma", 0.0), ("settle_tol", 0.0), ("settle_steps", 0), ("mean_window", 0), ("init", "zeros"),
         ("init", {"W_qq": np.eye(3)}), ("guards", ["fire"]), ("n_epochs", 0), ("shuffle", 3), ("random_state", "x"),
         ("average", "yes"), ("horizon", 1), ("whiten", True), ("kappa", 0), ("tau", 0), ("n_interneurons", 2),
@@ -249,7 +249,7 @@ def test_published_settings_are_the_papers_table(Neural, setting):
     network = Neural.as_published(setting, random_state=5)
     listed = (network.eta0, network.decay) + ((network.tau,) if hasattr(network, "tau") else ())
     assert listed == TABLE[Neural.__name__][setting]
-    others = {"init": "random", "dynamics": "exact", "mean_window": None, "average": False}
+    others = {"power": 1.0, "init": "random", "dynamics": "exact", "mean_window": None, "average": False}
     assert all(getattr(network, name, value) == value for name, value in others.items())
     assert network.n_components == {"d3": 3, "d10": 10, "images": 3}[setting]
     assert network.random_state == 5

@@ -62,7 +62,7 @@ from .trust.findings import Finding, evidence, exceeds, finding, ranked_findings
 PARAMETERS: dict[str, Any] = {
     "n_components": [COUNT, None],
     "eta0": [POSITIVE, FUNCTION],
-    "decay": [NONNEGATIVE],
+    **dict.fromkeys(("decay", "power"), (NONNEGATIVE,)),
     **dict.fromkeys(("mean_window", "horizon"), (WINDOW, None)),
     **dict.fromkeys(("average", "shuffle", "robust"), (BOOLEAN,)),
     "dynamics": [options("exact", "gradient")],
@@ -560,7 +560,7 @@ class OnlineEstimator(Separator, Estimator):
     """Base of the networks, StreamingNICA and MinimumVolumeCone; a subclass says what learns (`_learner_for`)."""
 
     _saved: ClassVar[dict[str, Any]] = {"_waiting": "wk"}  # and `_state`, which the rule describes
-    _changeable: ClassVar[tuple[str, ...]] = ("eta0", "decay")
+    _changeable: ClassVar[tuple[str, ...]] = ("eta0", "decay", "power")
     _repeats: ClassVar[bool] = True  # whether it needs many samples to settle, so that refits present theirs again
     #: What `plot.circuit` draws: layers by symbol (title, column, row), and synapses between them, (from, to, attribute with the
     #: weights, sign with which they enter). Attribute None: the two layers are compartments of the same neurons.

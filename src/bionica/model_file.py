@@ -33,7 +33,7 @@ from .io.files import complete_files
 from .kernels.rule import BOOKKEEPING, RULES, leaf_types, rule_of
 from .samples import Array
 
-FORMAT = 11
+FORMAT = 10
 _HEADER, _HEADER_BYTES = "header.json", 2**22  # parsed JSON takes up to 25 times the memory of its text
 _CALLABLE = {"callable": True}
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))

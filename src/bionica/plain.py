@@ -29,8 +29,8 @@ class PlainNetwork(OnlineEstimator):
     ----------
     n_components : int, default=None
         Number of sources d. None: the rank of the X of `fit`; in a stream, the number of mixtures.
-    eta0, decay : float, default=0.01, 0.001
-        The learning rate at sample t (from 0) is ``eta0 / (1 + decay * t)``, as in the paper. If `eta0` is a function of
+    eta0, decay, power : float, default=0.01, 0.001, 1.0
+        The learning rate at sample t (from 0) is ``eta0 / (1 + decay * t) ** power``, as in the paper. If `eta0` is a function of
         t, it is the whole schedule.
     init : "random" or dict, default="random"
         Initial arrays: those of `start`, or arrays by the names of `shapes`. They are copied.
@@ -96,6 +96,7 @@ class PlainNetwork(OnlineEstimator):
         *,
         eta0: Rate = 0.01,
         decay: float = 1e-3,
+        power: float = 1.0,
         init: str | dict[str, Any] = "random",
         n_epochs: int = 1,
         shuffle: bool = False,
@@ -104,6 +105,7 @@ class PlainNetwork(OnlineEstimator):
         self.n_components = n_components
         self.eta0 = eta0
         self.decay = decay
+        self.power = power
         self.init = init
         self.n_epochs = n_epochs
         self.shuffle = shuffle
@@ -142,4 +144,4 @@ class PlainNetwork(OnlineEstimator):
             state = first_state(self._rule, dtype, rng, {"fired": np.zeros(d)} | arrays | given_weights(self, arrays))
         common = inspect.signature(PlainNetwork).parameters
         own = {name: deepcopy(value) for name, value in self.get_params(deep=False).items() if name not in common}
-        return NetworkLearner(state, own, [Schedule(self.eta0, self.decay)])
+        return NetworkLearner(state, own, [Schedule(self.eta0, self.decay, self.power)])

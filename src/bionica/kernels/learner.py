@@ -37,7 +37,7 @@ Rate = float | Callable[[int], float]
 
 
 class Schedule(NamedTuple):
-    """Learning rates, eq. 22 of the paper: ``eta0 / (1 + decay * t)``; or `eta0` as a function of t.
+    """Learning rates, eq. 22 of the paper with power 1: ``eta0 / (1 + decay * t) ** power``; or `eta0` as a function of t.
 
     Examples
     --------
@@ -49,6 +49,7 @@ class Schedule(NamedTuple):
 
     eta0: Any
     decay: float = 0.0
+    power: float = 1.0
     below: float = np.inf  # every rate must be
     advice: str = "lower eta0"  # if one is not
 
@@ -56,7 +57,8 @@ class Schedule(NamedTuple):
         """The learning rates of samples t0, ..., t0 + n - 1; ValueError if one is not a number from 0 to `below`."""
         index = np.arange(t0, t0 + n, dtype=np.float64)
         if not callable(self.eta0):
-            rates = self.eta0 / (1 + self.decay * index)
+            divisor = 1 + self.decay * index
+            rates = self.eta0 / (divisor if self.power == 1 else divisor**self.power)
         else:
             try:
                 rates = np.array([self.eta0(int(t)) for t in index], dtype=np.float64).reshape(n)

@@ -137,7 +137,7 @@ class Params(NamedTuple):
 
     dynamics: Any
     guards: Guards  # none: the mean of |v| is kept at 1
-    average: int  # samples that averages reach back
+    average: int  # samples that averages reach back; 0: they are not kept
     horizon: int  # 0: none
     adapts: bool  # whether each neuron finds its kappa; otherwise it grows to the largest
     kappa: float  # the largest
@@ -232,7 +232,8 @@ def learn(state, work, params, X, row, eta):
     f, beta = adapt(front, work.front, g, params.horizon, state.t[0], d)
     if beta != 0:
         keep_product(W_xz, work.front.dv, f, beta)
-        keep_product(state.W_xz_mean, work.front.dv, f, beta)
+        if params.average > 0:
+            keep_product(state.W_xz_mean, work.front.dv, f, beta)
 
 
 def average(state, weight):
@@ -303,8 +304,10 @@ class ConeNetwork(OnlineEstimator):
         What stands before the layer. "online": the running whitening of `StreamingNICA`, so that the mixing matrix does not matter.
         "offline": one that `fit` computes from all the data but outliers; `partial_fit` and `learn_one` need a `fit` before.
         Neither is local. False: nothing; the network is strictly local, and the random start decides whether it separates.
-    eta0, decay : float, default=0.3, 0.0
-        Learning rate eta at sample t (from 0), ``eta0 / (1 + decay * t)``, or `eta0` as a function of t.
+    eta0, decay, power : float, default=0.3, 0.0, 1.0
+        Learning rate eta at sample t (from 0), ``eta0 / (1 + decay * t) ** power``, or `eta0` as a function of t.
+    average : bool, default=True
+        Whether `transform` reads out with weights averaged over the samples; `partial_fit_transform` never does.
     init : "random" or dict, default="random"
         Initial weights: random, or arrays by name for some of W_xz (d, k), W_zz (d, d; its diagonal is not used). The network is
         silent for its first 100 + 20 d samples, 200 at least, from which it starts (with "offline", for none).
@@ -367,6 +370,8 @@ class ConeNetwork(OnlineEstimator):
         whiten: str | bool = "online",
         eta0: Rate = 0.3,
         decay: float = 0.0,
+        power: float = 1.0,
+        average: bool = True,
         init: str | dict[str, Any] = "random",
         horizon: int | None = None,
         n_epochs: int = 1,
@@ -378,6 +383,8 @@ class ConeNetwork(OnlineEstimator):
         self.whiten = whiten
         self.eta0 = eta0
         self.decay = decay
+        self.power = power
+        self.average = average
         self.init = init
         self.horizon = horizon
         self.n_epochs = n_epochs
@@ -403,8 +410,11 @@ class ConeNetwork(OnlineEstimator):
         dynamics = Sweeps(4 * eps, 10_000)
         # The default is the hardest wall that rounding resolves.
         wall = self.kappa is None, float(self.kappa or eps**-0.75)
-        params = Params(dynamics, Guards(), horizon or FOREVER, horizon, *wall)
-        finish = partial(NetworkLearner, params=params, rates=[Schedule(self.eta0, self.decay)], readout=averaged)
+        params = Params(dynamics, Guards(), (horizon or FOREVER) * bool(self.average), horizon, *wall)
+        finish = partial(
+            NetworkLearner, params=params, rates=[Schedule(self.eta0, self.decay, self.power)],
+            readout=averaged if self.average else None,
+        )  # fmt: skip
         if state is not None:
             return finish(state)
         d = self._number_of_outputs(k, X)

@@ -183,8 +183,8 @@ class InterneuronNICA(OfThePaper, OnlineEstimator):
     decoupled : bool, default=False
         Whether W_ny starts independently of W_yn, instead of as its transpose (appendix B). Neurons then always settle by the
         iteration, which is slower: the exact solver needs a symmetric W_ny W_yn.
-    eta0, decay : float, default=None, None
-        Learning rate at sample t (from 0), ``eta0 / (1 + decay * t)``, or `eta0` as a function of t. None: 0.02 and
+    eta0, decay, power : float, default=None, None, 1.0
+        Learning rate at sample t (from 0), ``eta0 / (1 + decay * t) ** power``, or `eta0` as a function of t. None: 0.02 and
         2e-4 if both are None, else 0.01 and 0.001.
     mean_window : int, default=None
         Samples of the running means. None: 300 if both rates are None, else all, as in the paper.
@@ -261,6 +261,7 @@ class InterneuronNICA(OfThePaper, OnlineEstimator):
         decoupled: bool = False,
         eta0: Rate | None = None,
         decay: float | None = None,
+        power: float = 1.0,
         mean_window: int | None = None,
         average: bool = True,
         dynamics: str = "exact",
@@ -278,6 +279,7 @@ class InterneuronNICA(OfThePaper, OnlineEstimator):
         self.decoupled = decoupled
         self.eta0 = eta0
         self.decay = decay
+        self.power = power
         self.mean_window = mean_window
         self.average = average
         self.dynamics = dynamics
@@ -297,7 +299,9 @@ class InterneuronNICA(OfThePaper, OnlineEstimator):
         if m != (self.n_interneurons or m):
             raise ValueError(f"n_interneurons={self.n_interneurons}, but the weights have {m} interneurons")
         default = Schedule(0.02, 2e-4) if untuned else Schedule(1e-2, 1e-3)
-        rates = Schedule(default.eta0 if eta0 is None else eta0, default.decay if decay is None else decay, 1.0)
+        rates = Schedule(
+            default.eta0 if eta0 is None else eta0, default.decay if decay is None else decay, self.power, 1.0
+        )
         window, eps = self.mean_window or (300 if untuned else 0), float(np.finfo(dtype).eps)
         dynamics, averages = self._dynamics(dtype, bool(state.coupled[0])), FOREVER * bool(self.average)
         params = Params(dynamics, self._chosen_guards(), averages, int(window), eps)

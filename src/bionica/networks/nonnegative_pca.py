@@ -138,8 +138,8 @@ class NonnegativePCA(OfThePaper, OnlineEstimator):
         How the mixtures are whitened (noncentered). "online": by the running whitening of `StreamingNICA`, which starts from the
         first 100 + 20 d samples (200 at least); outputs are zero until then. "offline": once, by `fit`, from all the data but
         outliers, as the paper does; `partial_fit` and `learn_one` need a `fit` before. False: the mixtures are white already.
-    eta0, decay : float, default=0.01, 1e-5
-        Learning rate at sample t (from 0), ``eta0 / (1 + decay * t)``, or `eta0` as a function of t.
+    eta0, decay, power : float, default=0.01, 1e-5, 1.0
+        Learning rate at sample t (from 0), ``eta0 / (1 + decay * t) ** power``, or `eta0` as a function of t.
     guards : bool or collection of str, default=True
         Repairs to switch on: all, none, or some of ("silent", "rate"); see `bionica.kernels.guards`.
     init : "random" or dict, default="random"
@@ -194,6 +194,7 @@ class NonnegativePCA(OfThePaper, OnlineEstimator):
         whiten: str | bool = "online",
         eta0: Rate = 0.01,
         decay: float = 1e-5,
+        power: float = 1.0,
         guards: bool | Iterable[str] = True,
         init: str | dict[str, Any] = "random",
         n_epochs: int = 1,
@@ -204,6 +205,7 @@ class NonnegativePCA(OfThePaper, OnlineEstimator):
         self.whiten = whiten
         self.eta0 = eta0
         self.decay = decay
+        self.power = power
         self.guards = guards
         self.init = init
         self.n_epochs = n_epochs
@@ -220,7 +222,7 @@ class NonnegativePCA(OfThePaper, OnlineEstimator):
         offline_only_in_fit(self, X, state)
         eps = float(np.finfo(dtype).eps)
         params = Params(Exact(eps), self._chosen_guards(), 0, 0, eps)
-        rates = [Schedule(self.eta0, self.decay, 1.0)]
+        rates = [Schedule(self.eta0, self.decay, self.power, 1.0)]
         if state is not None:
             return NetworkLearner(state, params, rates)
         d, rng = self._number_of_outputs(k, X), check_random_state(self.random_state)

@@ -170,8 +170,8 @@ class TwoCompartmentNICA(OfThePaper, OnlineEstimator):
     tau : float, default=None
         The lateral weights W_zz learn at the rate eta/tau. Every eta must be below tau. None: 0.19/d if `eta0` and `decay` are
         None, else 0.8.
-    eta0, decay : float, default=None, None
-        Learning rate at sample t (from 0), ``eta0 / (1 + decay * t)``, or `eta0` as a function of t. None: 0.0375/d and
+    eta0, decay, power : float, default=None, None, 1.0
+        Learning rate at sample t (from 0), ``eta0 / (1 + decay * t) ** power``, or `eta0` as a function of t. None: 0.0375/d and
         1e-5 max(10, d) if both are None, else 0.1 and 0.01.
     mean_window : int, default=None
         Samples of the running means. None: 300 if both rates are None, else all, as in the paper.
@@ -243,6 +243,7 @@ class TwoCompartmentNICA(OfThePaper, OnlineEstimator):
         tau: float | None = None,
         eta0: Rate | None = None,
         decay: float | None = None,
+        power: float = 1.0,
         mean_window: int | None = None,
         average: bool = True,
         dynamics: str = "exact",
@@ -259,6 +260,7 @@ class TwoCompartmentNICA(OfThePaper, OnlineEstimator):
         self.tau = tau
         self.eta0 = eta0
         self.decay = decay
+        self.power = power
         self.mean_window = mean_window
         self.average = average
         self.dynamics = dynamics
@@ -281,7 +283,7 @@ class TwoCompartmentNICA(OfThePaper, OnlineEstimator):
         eta0, decay, tau = (0.0375 / d, 1e-5 * max(10, d), 0.19 / d) if untuned else (1e-1, 1e-2, 0.8)
         tau = float(tau if self.tau is None else self.tau)
         rates = Schedule(
-            eta0 if self.eta0 is None else self.eta0, decay if self.decay is None else self.decay, tau,
+            eta0 if self.eta0 is None else self.eta0, decay if self.decay is None else self.decay, self.power, tau,
             "lower eta0 or raise tau",
         )  # fmt: skip
         window, eps = self.mean_window or (300 if untuned else 0), float(np.finfo(dtype).eps)

@@ -159,8 +159,8 @@ class TwoLayerNSM(OfThePaper, OnlineEstimator):
     ----------
     n_components : int, default=None
         Number of sources d. None: the rank of the X of `fit`; in a stream, the number of mixtures.
-    eta0, decay : float, default=0.1, 1e-6
-        Learning rate at sample t (from 0), ``eta0 / (1 + decay * t)``, or `eta0` as a function of t.
+    eta0, decay, power : float, default=0.1, 1e-6, 1.0
+        Learning rate at sample t (from 0), ``eta0 / (1 + decay * t) ** power``, or `eta0` as a function of t.
     whitening_eta0, whitening_decay : float, default=0.01, 0.01
         Learning rate of the whitening layer, zeta_t = whitening_eta0 / (1 + whitening_decay t).
     mean_window : int, default=None
@@ -233,6 +233,7 @@ class TwoLayerNSM(OfThePaper, OnlineEstimator):
         *,
         eta0: Rate = 0.1,
         decay: float = 1e-6,
+        power: float = 1.0,
         whitening_eta0: float = 0.01,
         whitening_decay: float = 0.01,
         mean_window: int | None = None,
@@ -245,6 +246,7 @@ class TwoLayerNSM(OfThePaper, OnlineEstimator):
         self.n_components = n_components
         self.eta0 = eta0
         self.decay = decay
+        self.power = power
         self.whitening_eta0 = whitening_eta0
         self.whitening_decay = whitening_decay
         self.mean_window = mean_window
@@ -264,5 +266,5 @@ class TwoLayerNSM(OfThePaper, OnlineEstimator):
             state = first_state(RULE, dtype, rng, W | {"M": W_hg.T @ W_hg})
         eps = float(np.finfo(dtype).eps)
         params = Params(Exact(eps), self._chosen_guards(), 0, int(self.mean_window or 0), eps)
-        rates = Schedule(self.eta0, self.decay, 1.0), Schedule(self.whitening_eta0, self.whitening_decay)
+        rates = Schedule(self.eta0, self.decay, self.power, 1.0), Schedule(self.whitening_eta0, self.whitening_decay)
         return NetworkLearner(state, params, rates)
