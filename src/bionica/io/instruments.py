@@ -12,7 +12,7 @@ files of one suffix are read as one table, if they have the same axis.
 """
 
 import io
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import InputError, printable
-from .reader import Array, Columns, Labels, MatrixReader, block_rows, explain_errors, import_optional
+from .reader import Columns, MatrixReader, explain_errors, import_optional
 
 _SPC_UNITS = {"XWAVEN": "cm-1", "XRAMANS": "cm-1", "XNMETR": "nm", "XUMETR": "µm", "XEV": "eV"}
 
@@ -118,47 +118,26 @@ INSTRUMENTS: dict[str, Callable[[Path], Measurement]] = {
 }
 
 
-def open_instrument(paths: Sequence[Path], columns: Columns) -> "InstrumentReader":
+def open_instrument(paths: Sequence[Path], columns: Columns) -> MatrixReader:
     """Open files of one suffix, which have the same axis."""
-    found = []
+    found, labels, axes, notes = [], [], [], list[str]()
     for path in paths:
         with explain_errors(str(path)):
             one = INSTRUMENTS[path.suffix.lower()](path)
-            found.append(one if hasattr(one.matrix, "dtype") else one._replace(matrix=np.asarray(one.matrix)))
-    for path, one in zip(paths, found, strict=True):
-        if [*one.axis] != [*found[0].axis]:
+            found.append(one.matrix if hasattr(one.matrix, "dtype") else np.asarray(one.matrix))
+        names = [printable(name) for name in one.labels]
+        if len(paths) > 1:  # the name of the file, and that of the sample if the file has several
+            names = names if len(names) == len(one.matrix) > 1 else [""] * len(one.matrix)
+            names = [f"{path.name} {name}".strip() for name in names]
+        labels += names
+        notes += [note for note in one.notes if note not in notes]
+        axes.append([f"{value:.12g}" if isinstance(value, float) else printable(str(value)) for value in one.axis])
+        if axes[-1] != axes[0]:
             remedy = "interpolate one of them, or give them one by one"
             raise InputError(f"{path} has another axis than {paths[0]}: {remedy}")
-    if len(paths) == 1:
-        return InstrumentReader(str(paths[0]), found[0], columns)
-    if any(np.ndim(one.matrix) != 2 for one in found):
+    if len(paths) > 1 and any(np.ndim(matrix) != 2 for matrix in found):
         raise InputError(f"{len(paths)} images: give one at a time")
-    labels = [label for path, one in zip(paths, found, strict=True) for label in _labels(path, one)]
-    all_rows = found[0]._replace(matrix=np.concatenate([one.matrix for one in found]), labels=labels)
-    return InstrumentReader(f"{len(paths)} files", all_rows, columns)
-
-
-def _labels(path: Path, one: Measurement) -> list[str]:
-    """The name of the file, and that of the sample if the file has several."""
-    names = one.labels if len(one.labels) == len(one.matrix) > 1 else [""] * len(one.matrix)
-    return [f"{path.name} {printable(name)}".strip() for name in names]
-
-
-class InstrumentReader(MatrixReader):
-    """A `Measurement` as a stream of mixtures."""
-
-    def __init__(self, name: str, content: Measurement, columns: Columns) -> None:
-        names = [f"{value:.12g}" if isinstance(value, float) else printable(str(value)) for value in content.axis]
-        super().__init__(name, lambda: content.matrix, 0, columns, names, content.notes)
-        self.choose(columns, len(names), content.reasons)
-        self.unit = content.unit and printable(content.unit)
-        self._matrix, self._samples = content.matrix, np.array([printable(label) for label in content.labels], str)
-        if len(self._samples):
-            self.label_names = ["sample", *self.label_names]
-
-    def parts(self) -> Iterator[tuple[Array, Labels]]:
-        """Yield the samples, and beside them their names and the channels that are not mixtures."""
-        for start in range(0, self.n_samples, rows := block_rows(self.n_features)):
-            part = slice(start, start + rows)
-            names = [self._samples[part]] if len(self._samples) else []
-            yield self.fetch(part), [*names, *(self._matrix[part, j].astype(str) for j in self.labels)]
+    name, matrix = (f"{len(paths)} files", np.concatenate(found)) if len(paths) > 1 else (str(paths[0]), found[0])
+    reader = MatrixReader(name, lambda: matrix, 0, columns, axes[0], notes, one.reasons, labels)
+    reader.unit = one.unit and printable(one.unit)
+    return reader

@@ -168,39 +168,36 @@ def is_monotonic(values: Array) -> bool:
 class RowSample:
     """At most `limit` rows of a stream of unknown length: one random row of each stratum, in their order.
 
-    Strata are `step` rows long. If there are more than `limit` of them, two become one and `step` doubles. Each row draws a number,
-    and the smallest of a stratum is kept, so that how the stream is cut into blocks has no effect.
+    Strata are as long as the least power of 2 allows. Each row draws a number, and the smallest of a stratum is kept, so that how
+    the stream is cut into blocks has no effect. At most `2 * limit` rows and a block are in memory.
     """
 
     def __init__(self, limit: int) -> None:
-        self.limit, self.step, self.n_seen = limit, 1, 0
+        self.limit, self.n_seen = limit, 0
         self._rng = np.random.RandomState(0)
         self._parts: list[list[Array]] = []  # row numbers, draws, rows, label columns
 
     def add(self, block: Array, labels: Sequence[Array] = ()) -> None:
         """Add the next rows of the stream."""
-        part = [np.arange(len(block)) + self.n_seen, self._rng.random_sample(len(block)), block, *labels]
-        if self._parts and self.step > 1:  # a stratum may go on in this block
-            last = self._parts.pop()
-            self._parts += [[column[:-1] for column in last]] if len(last[0]) > 1 else []
-            part = [np.concatenate(pair) for pair in zip([column[-1:] for column in last], part, strict=True)]
-        self._parts += [self._thinned(part)] if len(part[0]) else []
+        self._parts.append([np.arange(len(block)) + self.n_seen, self._rng.random_sample(len(block)), block, *labels])
         self.n_seen += len(block)
-        while self.n_seen > self.limit * self.step:
-            self.step *= 2
-            self._parts = [self._thinned([*map(np.concatenate, zip(*self._parts, strict=True))])]
+        if sum(len(part[0]) for part in self._parts) > 2 * self.limit:
+            self._parts = [self._thinned()]
 
-    def _thinned(self, part: list[Array]) -> list[Array]:
-        """Return copies of the rows with the smallest draws of their strata."""
-        strata = part[0] // self.step
-        order = np.lexsort((part[1], strata))
+    def _thinned(self) -> list[Array]:
+        """Return the rows with the smallest draws of their strata."""
+        columns = [*map(np.concatenate, zip(*self._parts, strict=True))]
+        if self.n_seen <= self.limit:
+            return columns
+        strata = columns[0] >> (-(-self.n_seen // self.limit) - 1).bit_length()
+        order = np.lexsort((columns[1], strata))
         rows = order[np.flatnonzero(np.diff(strata[order], prepend=-1))]
-        return [column[rows] for column in part]
+        return [column[rows] for column in columns]
 
     def sample(self) -> tuple[Array, Labels]:
         """Return the rows kept, and what the label columns hold beside them."""
-        columns = [*map(np.concatenate, zip(*self._parts, strict=True))]
-        return (columns[2], columns[3:]) if columns else (np.empty((0, 0)), [])
+        columns = self._thinned() if self._parts else [np.empty((0, 0))] * 3
+        return columns[2], columns[3:]
 
 
 def block_rows(n_features: int) -> int:
@@ -371,14 +368,14 @@ class MatrixReader(Reader):
     """A matrix, anything with `shape`, `dtype` and slices. What the file stores together, in `chunks`, is fetched together.
 
     `open_array` is called for every block, so that a file can be mapped for that long. `axis` is that of the samples. A cube
-    (y, x, mixtures) is a matrix with a row for each pixel.
+    (y, x, mixtures) is a matrix with a row for each pixel. `reasons` are those of `choose`, and `samples` the names of the samples.
     """
 
     n_samples: int
 
     def __init__(
         self, name: str, open_array: Callable[[], Any], axis: int, columns: Columns, header: list[str] | None = None,
-        notes: Sequence[str] = (),
+        notes: Sequence[str] = (), reasons: Mapping[int, str] = {}, samples: Sequence[str] = (),
     ) -> None:  # fmt: skip
         super().__init__(name)
         array = open_array()
@@ -400,19 +397,28 @@ class MatrixReader(Reader):
         self._open, self.axis, self.header = open_array, axis, header
         self.n_samples, width = shape[axis], shape[1 - axis]
         self.notes += notes
-        self.choose(columns, width, {})
+        self.choose(columns, width, reasons)
+        self._samples = np.array(samples, str)
+        self.label_names = [*["sample"] * bool(samples), *self.label_names]
         rows, chunk = block_rows(width), int(chunks[axis]) if chunks else 1
         self._rows = -(-rows // chunk) * chunk if chunk <= max(1, LARGEST // (8 * width)) else rows
 
     def fetch(self, index: Any) -> Array:
-        """Return the samples of a slice, or of these numbers."""
-        part = np.array(self._open()[index] if self.axis == 0 else np.asarray(self._open()[:, index]).T)
+        """Return the mixtures of a slice of samples, or of these numbers."""
+        return self._mixtures(self._all_columns(index))
+
+    def _all_columns(self, index: Any) -> Array:
+        return np.array(self._open()[index] if self.axis == 0 else np.asarray(self._open()[:, index]).T)
+
+    def _mixtures(self, part: Array) -> Array:
         return part if part.shape[1] == self.n_features else part[:, self.columns]  # a copy takes long
 
     def parts(self) -> Iterator[tuple[Array, Labels]]:
         """Yield the samples in blocks of about 4 MiB, cut from what the file stores together."""
         rows = block_rows(self.n_features)
         for start in range(0, self.n_samples, self._rows):
-            part = self.fetch(slice(start, start + self._rows))
-            for i in range(0, len(part), rows):
-                yield part[i : i + rows], []
+            stored = self._all_columns(slice(start, start + self._rows))
+            for i in range(0, len(stored), rows):
+                part, names = stored[i : i + rows], self._samples[start + i : start + i + rows]
+                labels = [part[:, j].astype(str) for j in self.labels]
+                yield self._mixtures(part), [names, *labels] if len(names) else labels
