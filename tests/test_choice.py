@@ -75,6 +75,14 @@ def test_a_column_that_varies_as_a_mixture_is_one_whatever_its_name(name):
         assert worst_correlation(S, found.transform(named)) > 0.99
 
 
+def test_a_column_of_integers_beside_decimals_is_named():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(problem("sparse")[0]).add_prefix("channel ")
+    frame["class"] = np.arange(len(frame)) % 3
+    with pytest.warns(UserWarning, match=r"\['class'\] of X hold integers, unlike the others"):
+        separate(frame, 4, method="batch", random_state=0)
+
+
 @pytest.mark.parametrize("n_components", [None, 0, -1, 2.5, True, "3"])
 def test_a_number_of_sources_that_is_none_is_refused(n_components):
     with pytest.raises(ValueError, match=rf"n_components={n_components!r} is not a number of sources: give .* 'auto'"):

@@ -143,9 +143,31 @@ def test_a_column_of_a_table_that_varies_as_a_mixture_is_one_whatever_its_name(t
     with open_reader(tmp_path / "x.parquet") as reader:
         assert (reader.names, reader.label_names) == (["NO", "b"], ["id"])
         assert "column 2 (NO) (skip=" in reader.notes[-1]
+    parquet.write_table(
+        arrow.table({"a": X[:, 0], "class": np.arange(len(X)) % 3, "b": X[:, 1]}), tmp_path / "y.parquet"
+    )
+    with open_reader(tmp_path / "y.parquet") as reader:
+        assert reader.notes == ["unlike the others, and read as a mixture: column 2 (class) (skip= omits it)"]
 
 
 # ---------------------------------------------------------------------------------------------- arrays
+
+
+def test_what_a_file_says_of_its_numbers_is_named(tmp_path, X):
+    """Missing values by a number, an offset: numbers are read as stored, with a word."""
+    counts = np.rint(1000 * np.abs(X[:60])).astype(np.int16)
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file["x"] = counts
+        file["x"].attrs.update({"_FillValue": -9999, "add_offset": 0.5, "units": "counts"})
+    stored = zarr.open_group(str(tmp_path / "x.zarr"), mode="w").create_array("x", data=counts)
+    stored.attrs.update({"_FillValue": -9999, "add_offset": 0.5, "units": "counts"})
+    image = {"planarconfig": "contig", "photometric": "minisblack", "extratags": [(42113, "s", 0, "-9999", True)]}
+    tifffile.imwrite(tmp_path / "x.tif", counts.reshape(6, 10, 3), **image)
+    stated = "_FillValue = -9999, add_offset = 0.5"
+    for suffix, said in (("h5", stated), ("zarr", stated), ("tif", "missing_value = -9999")):
+        found, notes = read_with_notes(tmp_path / f"x.{suffix}")
+        assert np.array_equal(found, counts)
+        assert notes == [f"its numbers are read as stored, and it says {said}"]
 
 
 def matlab_7_3(path, **arrays):
@@ -358,6 +380,7 @@ def test_images_are_mixtures(tmp_path, rng):
     pillow.fromarray(images[0]).save(names[0])
     assert "(20, 30): give images of one shape" in refused(*names)
     assert "one mixture" in refused(names[0])
+    assert "is given twice" in refused(names[0], names[1], names[0])
 
 
 @pytest.mark.parametrize("form", [{"imagej": True}, {"ome": True}, {"bitspersample": 1}])

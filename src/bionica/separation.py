@@ -22,7 +22,7 @@ from . import samples
 from .cone.count import count_sources
 from .cone.minimum_volume_cone import MinimumVolumeCone
 from .errors import DivergenceError
-from .io.reader import label_columns
+from .io.reader import integer_columns, label_columns
 from .offline.batch_nica import BatchNICA
 from .samples import DaskRows, some_rows, warn
 from .streaming_nica import StreamingNICA
@@ -202,10 +202,13 @@ def _check_columns(X: Any, sample: Array) -> None:
         raise ValueError(
             f"X has the columns {names}, which look like row labels, not measurements: X.drop(columns={names})"
         )
-    if doubtful:
-        names = [columns[j] for j in doubtful]
-        text = "are named as labels of the rows, and used as mixtures because they vary as mixtures do"
-        warn(f"The columns {names} of X {text}. X.drop(columns={names}) omits them.", UserWarning)
+    integers = integer_columns(sample) if columns else []
+    for indices, text in (
+        (doubtful, "are named as labels of the rows, and used as mixtures because they vary as mixtures do"),
+        (integers, "hold integers, unlike the others, as labels of the rows do, and are used as mixtures"),
+    ):
+        if names := [columns[j] for j in indices]:
+            warn(f"The columns {names} of X {text}. X.drop(columns={names}) omits them.", UserWarning)
 
 
 def _better(tried: dict[str, Diagnosis]) -> tuple[str, str]:

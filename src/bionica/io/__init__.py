@@ -94,6 +94,8 @@ def open_reader(
     if len(paths) > 1 and not (suffixes <= set(IMAGES) or (suffix in INSTRUMENTS and len(suffixes) == 1)):
         remedy = "join tables to one file, or give images of one shape or files of one instrument"
         raise InputError(f"{len(paths)} inputs that are not all images: {remedy}")
+    if twice := [path for path, n in Counter(path.resolve() for path in paths).items() if n > 1]:
+        raise InputError(f"{twice[0]} is given twice")
     opener, takes = _OPENERS[suffix]
     options = {"axis": axis, "dataset": dataset, "header": header, "skip_lines": skip_lines or None}
     options |= {"decimal": decimal, "encoding": encoding, "optical_density": optical_density or None}

@@ -81,7 +81,7 @@ def open_hdf5(path: Path, columns: Columns, axis: int = 0, dataset: str | None =
     array = arrays[chosen]
     if array.external or array.is_virtual:  # these can name any file of this machine
         raise InputError(f"{path}: {array.name} has its numbers in other files: copy it into a dataset of its own")
-    reader = MatrixReader(str(path), lambda: array, axis, columns, notes=notes)
+    reader = MatrixReader(str(path), lambda: array, axis, columns, notes=notes + base.describe_attributes(array.attrs))
     reader.callback(file.close)
     return reader
 
@@ -93,6 +93,7 @@ def open_zarr(path: Path, columns: Columns, axis: int = 0, dataset: str | None =
     nodes = [("", root)] if isinstance(root, zarr.Array) else root.members(max_depth=None)
     arrays = {name: node for name, node in nodes if isinstance(node, zarr.Array)}
     chosen, notes = choose_array(str(path), _shapes(arrays), dataset)
+    notes += base.describe_attributes(arrays[chosen].attrs)
     return MatrixReader(str(path / chosen), lambda: arrays[chosen], axis, columns, notes=notes)
 
 
@@ -143,6 +144,9 @@ class ParquetReader(Reader):
         for field in map(schema.field, self.columns):
             if not _NUMBER.fullmatch(str(field.type)):
                 raise InputError(f"{path}, column {field.name!r} holds {field.type}, not numbers: omit it from use=")
+        first, _ = next(self.parts(), (np.empty((0, 2)), []))
+        if len(first) and (integers := [self.column(j) for j in base.integer_columns(first)]):
+            self.notes.append(f"unlike the others, and read as a mixture: {', '.join(integers)} (skip= omits it)")
 
     def parts(self) -> Iterator[tuple[Array, Labels]]:
         """Yield the samples."""

@@ -19,6 +19,7 @@ _ALPHA = (1, 2)  # extra samples of a TIFF that are transparency
 _INTENSITIES = ("MINISBLACK", "MINISWHITE", "RGB", "PALETTE")  # how the pixels of a TIFF are meant
 _JPEG = 7
 _ORIENTATION = 274  # number of this tag, in EXIF and in TIFF
+_NO_DATA = 42113  # of GDAL
 _MICROMETRES = {"nm": 1e-3, "µm": 1.0, "mm": 1e3}
 _DARKEST = 1e-6  # of the brightest pixel, in images of floats
 _SMALLER = "crop it, or save the mixtures as .npy or .h5"
@@ -121,6 +122,8 @@ def _tiff(path: Path) -> Stack:
         notes = ["in it 0 is white"] * (meaning == "MINISWHITE")
         if (orientation := first.tags.valueof(_ORIENTATION, 1)) != 1:
             notes.append(f"its orientation ({orientation}) is not applied: pixels are in the order of the file")
+        if (no_data := first.tags.valueof(_NO_DATA)) is not None:
+            notes += base.describe_attributes({"missing_value": no_data})
         names, pixel_size = _ome(path, file.ome_metadata, len(pages), notes) if file.is_ome else ([], None)
         stated = file.imagej_metadata or {}
         sizes = [int(stated.get(name, 1)) for name in ("channels", "slices", "frames")]

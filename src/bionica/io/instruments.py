@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import InputError, printable
-from .reader import Columns, MatrixReader, explain_errors, import_optional
+from .reader import Columns, MatrixReader, describe_attributes, explain_errors, import_optional
 
 _SPC_UNITS = {"XWAVEN": "cm-1", "XRAMANS": "cm-1", "XNMETR": "nm", "XUMETR": "µm", "XEV": "eV"}
 
@@ -104,7 +104,7 @@ def read_envi(path: Path) -> Measurement:
     if size > files[0].stat().st_size:
         raise InputError(f"{path} declares {size:,} bytes, and {files[0].name} has fewer: it is not complete")
     ignored = image.metadata.get("data ignore value")
-    notes = [f"the header calls {printable(ignored)} missing; it is read as a number"] if ignored is not None else []
+    notes = describe_attributes({} if ignored is None else {"missing_value": ignored})
     axis = image.bands.centers or [f"band_{j + 1}" for j in range(image.shape[2])]
     return Measurement(image.open_memmap(interleave="bip"), axis, unit=image.bands.band_unit, notes=notes)
 

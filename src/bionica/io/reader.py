@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import InputError
+from ..errors import InputError, printable
 from .files import is_disk_full
 
 Array = NDArray[Any]
@@ -121,6 +121,26 @@ def label_columns(names: Sequence[str], values: Callable[[int], ArrayLike]) -> t
         words = [j for j in words if any(pattern.fullmatch(names[j]) for pattern in patterns)]
     labels = [j for j in words if _INDEX_NAMES.fullmatch(names[j]) or not turns_back(values(j))]
     return labels, [j for j in words if j not in labels]
+
+
+def integer_columns(X: Array) -> list[int]:
+    """Return the columns that hold different integers, as labels do, if most others do not.
+
+    Examples
+    --------
+    >>> integer_columns(np.array([[1, 0.5, 0.1], [3, 0.25, 0.2]]))
+    [0]
+    """
+    integers = (X == np.rint(X)).all(axis=0)
+    varying = integers & (np.ptp(X, axis=0) > 0)
+    return np.flatnonzero(varying).tolist() if 2 * integers.sum() < X.shape[1] else []
+
+
+def describe_attributes(attributes: Mapping[str, Any]) -> list[str]:
+    """Return a note that names what a file says of its numbers, which are read as they are stored."""
+    names = ("_FillValue", "missing_value", "scale_factor", "add_offset")
+    said = ", ".join(f"{name} = {printable(str(attributes[name]))}" for name in names if name in attributes)
+    return [f"its numbers are read as stored, and it says {said}"] if said else []
 
 
 def wavelengths_in(
