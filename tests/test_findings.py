@@ -375,6 +375,17 @@ def test_the_number_of_sources_has_the_largest_jump():
     assert set(counted.candidates) == {q for q in jump if q != best and jump[q] > jump[best] / 3}
 
 
+def test_a_number_on_which_halves_agree_far_better_than_on_the_next_is_named():
+    """An angle of .08 degrees is as good as .57 where the number is chosen, but not where candidates are."""
+    counted = count.count_sources(
+        sources(8) @ np.random.default_rng(0).random((8, 8)),
+        turned({2: 0.08, 3: 1.0, 4: 1.15, 5: 7.4, 6: 50.0, 7: 50.0, 8: 80.0}),
+        most=12,
+        seed=0,
+    )
+    assert (counted.n_sources, counted.candidates) == (4, (2, 5))
+
+
 @pytest.mark.parametrize("case", ["drift", "shuffled", "absent from one half"])
 def test_a_mixing_that_changes_is_found_by_halves_in_time_and_a_source_that_is_absent_from_one_is_not(case):
     """X = S A' + t S D' has twice as many nonnegative sources, s and t s, which fit it well in any other order."""

@@ -44,7 +44,9 @@ CHECKS = {
     "number": Check(0, "the number of sources is not certain: {reason}", ("candidates",)),
     # Of the variance of an output (`Uncertainty.change`): right fits .014 at most, a drift of the mixing .28 and more (seeds 8800000
     # to 8800199, samples that do not follow a curve), real sets .05 at most. A drift has as many sources again, which fit well.
-    "changed": Check(0.1, "the mixing changes: neither the first nor the second half of X gives these sources", ("horizon",)),
+    "changed": Check(
+        0.1, "the mixing changes: neither the first nor the second half of X gives these sources", ("horizon",)
+    ),
     # Energy of the leading direction of the residual, above that of the others and over that of the weakest source.
     "directions": Check(0.04, "X has a signal beyond {d} sources ({value:.2g} times the weakest one)", ("count",)),
     # Largest ratio of successive singular values of the residual: real sets 1 to 4; too few sources (kinetics, HPLC-DAD) 9 to 18.
