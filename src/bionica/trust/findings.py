@@ -42,8 +42,8 @@ CHECKS = {
     "transposed": Check(20, "X may be transposed: neighbouring rows are alike, columns are not", ("transpose",)),
     # Baselines, batches and autofluorescence are sources too: only who knows the samples can choose.
     "number": Check(0, "the number of sources is not certain: {reason}", ("candidates",)),
-    # Of the variance of an output (`Uncertainty.change`): right fits .014 at most, a drift of the mixing .28 and more (seeds 8800000
-    # to 8800199, samples that do not follow a curve), real sets .05 at most. A drift has as many sources again, which fit well.
+    # `Uncertainty.change`: right fits .014 at most, a drift of the mixing, which is fitted well by twice as many sources, .28 and
+    # more, real sets .05 at most (ablation.md).
     "changed": Check(
         0.1, "the mixing changes: neither the first nor the second half of X gives these sources", ("horizon",)
     ),

@@ -49,7 +49,7 @@ class Uncertainty(NamedTuple):
     share : ndarray of shape (n_components,)
         Of the variance of each output, that the error of the fit has.
     change : float
-        The same for the worst output, of a fit to the first or the second half of the samples, the nearer one, beyond random halves.
+        The same for the worst output, of a fit to the first or second half of the samples, the nearer one, beyond random halves.
     """
 
     correlation: Array
