@@ -362,12 +362,15 @@ def lines(folder, jobs, before):
     yield "sources told, defaults; - if a method is not installed or fails.\n"
     yield "| data | " + " | ".join(METHODS) + " | verdict of `diagnose` |"
     yield "|---|" + "---|" * (len(METHODS) + 1)
-    for name, says in zip(names, ok, strict=True):
+    for name, (says, _) in zip(names, ok, strict=True):
         n, k = load(folder, name)["X"].shape
         cells = [
             f"{cell([found[name, 0, m]])} ({found[name, 0, m][2]:.2f} s)".replace("- (nan s)", "-") for m in METHODS
         ]
-        yield f"| {name} ({n} x {k}, {SETS[name]}) | " + " | ".join(cells) + f" | {says} |"
+        yield f"| {name} ({n} x {k}, {SETS[name]}) | " + " | ".join(cells) + f" | {'ok' if says else 'doubtful'} |"
+    said, true = np.concatenate([errors for _, errors in ok]).T
+    yield f"\nErrors of {len(said)} outputs, no images: {np.sum(true < 2 * said)} below two standard errors; said / true: median "
+    yield f"{np.median(said / true):.2f}, {np.min(said / true):.2f} to {np.max(said / true):.1f}."
     yield "\n## Six halves\n"
     yield "Medians. Unsettled: fits of the cone to all samples and to six halves whose walls do not settle. Moved: by how many"
     yield (
@@ -399,10 +402,17 @@ def lines(folder, jobs, before):
 
 
 def verdict(folder, name):
-    """What `diagnose` says of the cone."""
-    X = load(folder, name)["X"]
+    """What `diagnose` says of the cone, and the standard errors of outputs with a known source, said and true."""
+    data = load(folder, name)
+    X, C = data["X"], data["C"] if "C" in data else data["cow"][:, np.newaxis]
     with warnings.catch_warnings(action="ignore"):
-        return "ok" if MinimumVolumeCone(SETS[name], random_state=0).fit(X).diagnose(X).ok else "doubtful"
+        model = MinimumVolumeCone(SETS[name], random_state=0).fit(X)
+        diagnosis = model.diagnose(X)
+    if name in PROPORTIONS:  # amounts are known up to the brightness of each pixel only
+        return diagnosis.ok, np.empty((0, 2))
+    r = np.corrcoef(C.T, model.transform(X).T)[: C.shape[1], C.shape[1] :]
+    rows, order = linear_sum_assignment(-r)
+    return diagnosis.ok, np.column_stack([diagnosis.uncertainty_.sources[order], np.sqrt(1 - r[rows, order] ** 2)])
 
 
 def main():

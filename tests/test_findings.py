@@ -375,9 +375,37 @@ def test_the_number_of_sources_has_the_largest_jump():
     assert set(counted.candidates) == {q for q in jump if q != best and jump[q] > jump[best] / 3}
 
 
+def test_a_number_on_which_halves_agree_far_better_than_on_the_next_is_named():
+    """An angle of .08 degrees is as good as .57 where the number is chosen, but not where candidates are."""
+    counted = count.count_sources(
+        sources(8) @ np.random.default_rng(0).random((8, 8)),
+        turned({2: 0.08, 3: 1.0, 4: 1.15, 5: 8.0, 6: 45.0, 7: 34.0, 8: 45.0}),
+        most=12,
+        seed=0,
+    )
+    assert counted.n_sources == 4 and 2 in counted.candidates
+
+
+@pytest.mark.parametrize("case", ["drift", "shuffled", "absent from one half"])
+def test_a_mixing_that_changes_is_found_by_halves_in_time_and_a_source_that_is_absent_from_one_is_not(case):
+    """X = S A' + t S D' has twice as many nonnegative sources, s and t s, which fit it well in any other order."""
+    rng, n = np.random.default_rng(0), 900
+    S, t = sources(2, n, seed=1), np.linspace(0, 1, n)[:, np.newaxis]
+    if case == "absent from one half":
+        S[: n // 2, 0] = 0
+        X = S @ rng.random((2, 12))
+    else:
+        X = np.hstack([S, t * S]) @ rng.random((4, 12))
+    X += 1e-3 * rng.standard_normal(X.shape)
+    X = rng.permutation(X) if case == "shuffled" else X
+    diagnosis = MinimumVolumeCone(2 if case[0] == "a" else 4, random_state=0).fit(X).diagnose(X)
+    assert [one.name for one in diagnosis.findings] == ["changed"] * (case == "drift")
+    assert (diagnosis.uncertainty_.change > 0.1) == (case == "drift")
+
+
 def verdict(share, *findings, nonnegative=False):
     zero = np.zeros(3)
-    moved = Uncertainty(zero, zero, zero, zero, np.array([0.0, share]))
+    moved = Uncertainty(zero, zero, zero, zero, np.array([0.0, share]), 0.0)
     return Diagnosis(findings, moved, None, SimpleNamespace(is_nonnegative=nonnegative))
 
 

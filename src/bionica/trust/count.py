@@ -10,8 +10,8 @@ number with the largest
     jump_q = sqrt(q) min_p log(t_p / t_q),     p the three numbers after q                                                (1)
 
 is taken (few sources agree easily), of those with angle_q below 15 degrees, and of the one that white noise leaves, eq. (2).
-Numbers whose jump is at least a third of the largest are named as candidates. If halves agree on no number, the one with the
-largest jump is taken, and `Count.agreed` is False.
+Numbers whose jump is at least a third of the largest, with t_q in [0.003, 4], are named as candidates. If halves agree on no
+number, the one with the largest jump is taken, and `Count.agreed` is False.
 
 Directions that white noise explains are not tried: of n samples of k mixtures, without the first q directions, noise of variance v
 has no direction whose energy exceeds (Johnstone 2001), with a = sqrt(n - q) and b = sqrt(k - q),
@@ -43,6 +43,7 @@ _SPLITS = 5
 _FEW = 200  # samples: of fewer, two subsets of 65 % that overlap replace halves; also channels of spectra
 _BEYOND = 3  # numbers after q, eq. (1)
 _RANGE = 0.01, 4.0  # of tan(angle), eq. (1): beyond it, angles are equally good or bad
+_NAMED = 0.003  # the same for candidates: otherwise two RNA sources whose halves differ by .08 degrees, three by 1, are not named
 _AGREE = 15.0  # degrees: halves agree on a number if the angle is below
 _FLUCTUATION = 3.0  # of the largest energy of noise, eq. (2)
 _HIDDEN = 3e-3  # of the energy of the last direction: noise if no direction is left out
@@ -85,15 +86,20 @@ def count_sources(X: Array, cones: Callable[[Array, Array, float], list[Array]],
         if bound not in numbers and q > _BEYOND and min(list(angles.values())[-_BEYOND:]) > _AGREE:
             break
     angles |= {q + 1: 90.0 for q in (bound, k) if q in angles and q + 1 not in angles}
-    tried = sorted(angles)
-    r = [np.clip(np.tan(np.radians(angles[q])), *_RANGE) for q in tried]
-    jumps = {q: np.sqrt(q) * np.log(min(r[i : i + _BEYOND]) / r[i - 1]) for i, q in enumerate(tried[:-1], 1)}
+    jumps, named = _jumps(angles, _RANGE[0]), _jumps(angles, _NAMED)
     agreed = [q for q in jumps if angles[q] < _AGREE or q == bound * white]
     if not jumps or (white and bound < 2 and not agreed):  # white noise explains all but one direction
         return Count(1, (), angles)
     best = max(agreed or jumps, key=lambda q: jumps[q])
-    candidates = tuple(q for q in jumps if q != best and jumps[q] > max(jumps.values()) / 3)
+    candidates = tuple(q for q in named if q != best and named[q] > max(named.values()) / 3)
     return Count(best, candidates, angles, bool(agreed))
+
+
+def _jumps(angles: dict[int, float], least: float) -> dict[int, float]:
+    """Eq. (1) for each number but the last, where no tangent is below `least`."""
+    tried = sorted(angles)
+    t = np.clip(np.tan(np.radians([angles[q] for q in tried])), least, _RANGE[1])
+    return {q: float(np.sqrt(q) * np.log(t[i : i + _BEYOND].min() / t[i - 1])) for i, q in enumerate(tried[:-1], 1)}
 
 
 def _angle(first: list[Array], second: list[Array], scale: Array) -> float:

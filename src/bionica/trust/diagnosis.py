@@ -123,7 +123,8 @@ def diagnose(
         found, moved, band = list(measures.findings), None, None
         if fit is not None and not {"constant", "scale"} & {one.name for one in found}:
             moved = uncertainty(sound, W, A, fit, measures.error)
-            if follows_curve(sound, len(W)) and measures.is_nonnegative:
+            curve = follows_curve(sound, len(W))
+            if curve and measures.is_nonnegative:
                 band = bands(some, W, A, np.sqrt(measures.noise), n_known)
                 found += exceeds("ambiguous", np.maximum(band.sources, band.spectra))
                 moved = moved._replace(sources=np.fmin(np.hypot(moved.sources, band.sources), 1.0))
@@ -131,6 +132,8 @@ def diagnose(
                 # It touches facets in points, and no spectra bound them: most of such fits are wrong.
                 found += exceeds("ambiguous", np.ones(len(W)))
                 moved = moved._replace(sources=np.ones(len(W)))
+            if not (curve or tracking):
+                found += exceeds("changed", moved.change)
             found = [one for one in found if one.name != "uncertain"]
             found += uncertain(measures.noise / measures.variance, moved.share)
         if found and len(sound) < len(rows):

@@ -42,6 +42,11 @@ CHECKS = {
     "transposed": Check(20, "X may be transposed: neighbouring rows are alike, columns are not", ("transpose",)),
     # Baselines, batches and autofluorescence are sources too: only who knows the samples can choose.
     "number": Check(0, "the number of sources is not certain: {reason}", ("candidates",)),
+    # `Uncertainty.change`: right fits .014 at most, a drift of the mixing, which is fitted well by twice as many sources, .28 and
+    # more, real sets .05 at most (ablation.md).
+    "changed": Check(
+        0.1, "the mixing changes: neither the first nor the second half of X gives these sources", ("horizon",)
+    ),
     # Energy of the leading direction of the residual, above that of the others and over that of the weakest source.
     "directions": Check(0.04, "X has a signal beyond {d} sources ({value:.2g} times the weakest one)", ("count",)),
     # Largest ratio of successive singular values of the residual: real sets 1 to 4; too few sources (kinetics, HPLC-DAD) 9 to 18.
@@ -93,6 +98,7 @@ REMEDIES = {
     "walls": "use MinimumVolumeCone(nonnegative_mixing=True)",
     "saturated": "set the saturated cells to NaN, or leave these samples out",
     "known": "give spectra that you know as known_mixing of MinimumVolumeCone",
+    "horizon": "fit parts of X, or set horizon=",
     "outliers": "remove them",
 }
 

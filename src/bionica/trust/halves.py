@@ -5,7 +5,8 @@ Half of the samples double the variance of what is fitted, and a bias that falls
     error^2 = <(h - full)^2>.                                                                                             (1)
 
 Halves are random (chance), two pairs, or the first and the second half (change in time). For outputs and angles, the median of all
-replaces the average, because a refit may start where it does not settle. Spectra a_i and b_i of two fits are matched by
+replaces the average, because a refit may start where it does not settle. If the mixing changes in time, neither the first nor the
+second half gives the fit to all; of a source that is absent from one half, the other still does. Spectra a_i and b_i are matched by
 
     angle_i = arccos(|a_i' b_i| / (|a_i| |b_i|)),                                                                         (2)
 
@@ -47,6 +48,8 @@ class Uncertainty(NamedTuple):
         Standard error of each channel of the spectra, by chance alone: `Diagnosis.band_` has what nonnegativity leaves open.
     share : ndarray of shape (n_components,)
         Of the variance of each output, that the error of the fit has.
+    change : float
+        The same for the worst output, of a fit to the first or second half of the samples, the nearer one, beyond random halves.
     """
 
     correlation: Array
@@ -54,6 +57,7 @@ class Uncertainty(NamedTuple):
     sources: Array
     mixing: Array
     share: Array
+    change: float
 
     def table(self, names: Sequence[str]) -> list[tuple[str, ...]]:
         """A row of text for each output, with its name, and one of headings."""
@@ -138,4 +142,5 @@ def uncertainty(X: Array, W: Array, A: Array, fit: Callable[[Array], tuple[Array
         sources=np.sqrt(np.fmin(share + known / variance, 1.0)),
         mixing=np.sqrt(np.mean(spectra[:-2], axis=0)),
         share=share,
+        change=float(np.fmin(shares[-2:].max(axis=1), 1.0).min() - np.fmin(np.median(shares[:-2], axis=0), 1.0).max()),
     )
