@@ -285,6 +285,9 @@ class Network:
             _check(isinstance(table, Mapping), key, table, "give names of parameters and their values")
         choices = []
         for key, values in [*((key, [value]) for key, value in params.items()), *grid.items()]:
+            if key == "precondition" and ":" not in str(name):  # of 0.1.0; a class from elsewhere may have it
+                instead = "for its default, 'natural', name StreamingNICA; for 'none' leave it out; 'scale' is gone"
+                _check(False, key, values, instead)
             settable = key not in ("random_state", "n_epochs", "shuffle")
             _check(settable, key, values, "give seeds, or epochs and shuffle of the data")
             _check(key not in params or key not in grid, key, values, "it is in params and in grid: give it once")
