@@ -365,18 +365,15 @@ def merge(a: Any, b: Any) -> MinimumVolumeCone:
 
 def _given_amounts(known_sources: Any, rows: Any, n_components: Any) -> tuple[Array, Array]:
     """The rows with a known amount, and these amounts."""
-    try:
-        amounts = np.asarray(known_sources, np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"known_sources is no array of numbers ({error}): give amounts, NaN where unknown") from error
+    amounts = samples.matrix(known_sources, "known_sources", "MinimumVolumeCone", np.float64, missing=True)
     shape = (rows.shape[0], n_components)
     if not isinstance(n_components, Integral) or amounts.shape != shape:
         raise ValueError(
             f"known_sources has shape {amounts.shape}; it must be (n_samples, n_components) = {shape}, for the samples of X "
             "(without those that are left out) and a number of sources that is told"
         )
-    if not (np.isnan(amounts) | ((amounts >= 0) & (amounts < np.inf))).all():
-        raise ValueError("known_sources must be 0 or more, and finite; NaN where an amount is unknown")
+    if (amounts < 0).any():
+        raise ValueError("known_sources must be 0 or more; NaN where an amount is unknown")
     there = np.flatnonzero(~np.isnan(amounts).all(axis=1))
     return rows[there], amounts[there]
 
