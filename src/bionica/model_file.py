@@ -189,8 +189,8 @@ def load(path: str | os.PathLike[str], **overrides: Any) -> Any:
     path : path
         A file that `save` wrote.
     **overrides
-        Parameters that a running model may change: its learning rates (`eta0`, `decay`, `power`) and `horizon`. A schedule that
-        was a function must be given again here.
+        Parameters that a running model may change: its learning rates (`eta0`, `decay`, `power`, those of a whitening layer) and
+        `horizon`. A schedule that was a function must be given again here.
 
     Returns
     -------
