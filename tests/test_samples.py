@@ -73,6 +73,10 @@ EXCEPTIONS = {
         for name in ("BatchNICA", "MinimumVolumeCone", "separate")
         for method in ("fit", "transform", "diagnose")
     },
+    # Amounts of samples that are not known are NaN; columns are in the order of the outputs, whatever their names.
+    **{("fit(known_sources)", kind): "other numbers" for kind in ("masked value", "Dask with NaN")},
+    ("fit(known_sources)", "reordered"): "",
+    ("fit(known_sources)", "one row"): "X has shape (1, 2); it must be (n_samples, n_components) = (300, 2)",
     ("OfflineNICA.fit", "Dask with NaN"): "ESTIMATOR would need all of the Dask array X in memory",
 }
 METHODS = (
@@ -115,11 +119,16 @@ def cells():
     separate = {"n_components": 2, "method": "batch", "random_state": 0}
     yield lambda given: numbers(bionica.separate(given, **separate), None), "fit", "separate", X, names
 
+    def with_amounts(given):
+        return bionica.MinimumVolumeCone(2, random_state=0).fit(X, known_sources=given).components_
+
+    yield with_amounts, "fit(known_sources)", "MinimumVolumeCone", X[:, :2], names[:2]
+
 
 def sentence(error, name):
     """The first sentence of an error in the words that methods share."""
     text = re.sub(rf"\b{name}\b", "ESTIMATOR", str(error)).replace("Y", "X").replace("X[0, ", f"X[{ROW}, ")
-    return re.sub(r"X\[3, '\w+'\]", "X[3, 1]", text)
+    return re.sub(r"X\[3, '\w+'\]", "X[3, 1]", text.replace("known_sources", "X"))
 
 
 def outcome(use, name, kind, given, names):

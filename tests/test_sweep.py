@@ -263,6 +263,7 @@ def test_a_labelled_baseline_that_equals_a_grid_point_has_its_rows(tmp_path):
         ({"network": [{**GRID, "grid": {"eta": [0.1]}}]}, ["TwoCompartmentNICA", "'eta'", "eta0"]),
         ({"network": [{**GRID, "grid": {"eta0": [-1]}}]}, ["TwoCompartmentNICA", "'eta0': -1", "range"]),
         ({"network": [{**GRID, "params": {"random_state": 1}}]}, ["random_state", "seeds"]),
+        ({"network": [{**GRID, "params": {"precondition": "natural"}}]}, ["network[0]: precondition", "StreamingNICA"]),
         ({"network": [{**GRID, "published": "d10"}]}, ["n_components = 10", "3 sources"]),
         ({"network": [{"name": "BatchNICA", "published": "d3"}]}, ["BatchNICA", "no published setting"]),
         ({"network": [GRID, GRID]}, ["network.label", "differ"]),

@@ -64,17 +64,9 @@ def positive_int(name: str, value: int) -> int:
 
 
 def sparse_uniform(n_samples: int, n_sources: int, *, rng: Rng = None) -> Sources:
-    """The paper's sources: 0 with probability 1/2, otherwise uniform on (0, sqrt(48/5)).
+    """The paper's sources: 0 with probability 1/2, otherwise uniform on (0, sqrt(48/5)), of mean sqrt(3/5) and variance 1.
 
-    Parameters
-    ----------
-    n_samples, n_sources, rng
-        As in `random_sources`.
-
-    Returns
-    -------
-    ndarray of shape (n_samples, n_sources)
-        As `random_sources("sparse_uniform", ...)`: independent entries of mean sqrt(3/5) and variance 1.
+    The same as `random_sources` of this kind.
 
     Examples
     --------
@@ -303,11 +295,6 @@ def random_mixing(
     rng : int, numpy.random.Generator or None, default=None
         Source of randomness.
 
-    Returns
-    -------
-    ndarray of shape (n_mixtures, n_sources)
-        A.
-
     Examples
     --------
     >>> import numpy as np
@@ -339,11 +326,6 @@ def paper_mixing(setting: Literal["d3", "d10", "images", "images-printed"]) -> N
     ----------
     setting : {"d3", "d10", "images", "images-printed"}
         The experiment; the paper prints the 10 x 10 matrix to two decimals.
-
-    Returns
-    -------
-    ndarray of shape (3, 3) or (10, 10)
-        A copy.
 
     Examples
     --------

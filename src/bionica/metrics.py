@@ -372,10 +372,6 @@ def rmse_abundances(S: ArrayLike, Y: ArrayLike) -> float:
         Nonnegative outputs in any order, with the right scale relative to each other: that of
         ``MinimumVolumeCone(normalize="sum")``. Each row is divided by its sum; a row of zeros stays.
 
-    Returns
-    -------
-    float
-
     Examples
     --------
     >>> from bionica.metrics import rmse_abundances

@@ -101,7 +101,7 @@ def contents(estimator: Any) -> tuple[dict[str, Any], dict[str, Array]]:
     return header, {name: np.asarray(attrgetter(name)(SimpleNamespace(**values))) for name in schema}
 
 
-def _plain(value: Any) -> Any:
+def _as_json(value: Any) -> Any:
     """Return a parameter as JSON can hold it."""
     if callable(value):
         return _CALLABLE
@@ -115,7 +115,7 @@ def write_model(path: str | os.PathLike[str], header: dict[str, Any], arrays: Ma
     path = Path(path)
     if not path.parent.is_dir():
         raise FileNotFoundError(f"{path.parent} is not a folder; make it first, or save somewhere else")
-    text = json.dumps({**header, "format": FORMAT}, indent=1, sort_keys=True, default=_plain)
+    text = json.dumps({**header, "format": FORMAT}, indent=1, sort_keys=True, default=_as_json)
     if len(text) > _HEADER_BYTES:
         raise ValueError(
             f"the parameters and feature names of {path} would take {len(text):,} bytes, and load reads {_HEADER_BYTES:,}: "
@@ -189,8 +189,8 @@ def load(path: str | os.PathLike[str], **overrides: Any) -> Any:
     path : path
         A file that `save` wrote.
     **overrides
-        Parameters that differ from the saved ones; a schedule that was a function must be given again here. The number of
-        sources and the learning rule cannot be changed.
+        Parameters that a running model may change: its learning rates (`eta0`, `decay`, `power`, those of a whitening layer) and
+        `horizon`. A schedule that was a function must be given again here.
 
     Returns
     -------

@@ -57,7 +57,7 @@ def _named(names: Names, n: int) -> Sequence[str]:
     return names or [f"source {i}" for i in range(n)]
 
 
-def _stacked(ax: Any, names: Names, n: int) -> Any:
+def _label_rows(ax: Any, names: Names, n: int) -> Any:
     """Name n curves that are drawn one below the other."""
     ax.set_yticks(-np.arange(n), _named(names, n))
     ax.spines[["top", "right", "left"]].set_visible(False)
@@ -95,7 +95,7 @@ def sources(
     for i, y in enumerate((Y / _largest(Y)).T):
         ax.plot(t, 0.9 * y - i, lw=1)
     ax.set_xlabel(label or ("sample" if np.array_equal(t, np.arange(len(Y))) else "time"))
-    return _stacked(ax, names, Y.shape[1])
+    return _label_rows(ax, names, Y.shape[1])
 
 
 def spectra(
@@ -184,7 +184,7 @@ def distributions(U: ArrayLike, *, names: Names = None, ax: Any = None) -> Any:
         ax.stairs(0.9 * counts / max(1, counts.max()) - i, edges, baseline=-i, fill=True, color="C0")
     ax.axvline(0, color="0.3", lw=0.8)
     ax.set(xlabel="standard deviations", xlim=(-1, 4))
-    return _stacked(ax, names, U.shape[1])
+    return _label_rows(ax, names, U.shape[1])
 
 
 def images(Y: ArrayLike, shape: tuple[int, ...], *, names: Names = None, axes: Any = None) -> Any:

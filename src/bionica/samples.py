@@ -206,12 +206,13 @@ def _plain(X: Any, argument: str = "X", check_axes: bool = False) -> Any:
     return X
 
 
-def matrix(value: Any, argument: str, name: str, dtype: Any = FLOATS) -> Array:
-    """An argument other than X, of the function or estimator called `name`, as a finite matrix."""
-    data = check_array(
-        _plain(value, argument), dtype=dtype, input_name=argument, ensure_all_finite=False, estimator=name
-    )
-    check_finite(data, 0, name, argument)
+def matrix(value: Any, argument: str, name: str, dtype: Any = FLOATS, missing: bool = False) -> Array:
+    """An argument other than X, of the function or estimator called `name`, as a matrix that is finite, or has `missing` values."""
+    data = _plain(value, argument)
+    if isinstance(data, np.ndarray) and data.dtype.kind in "US":
+        raise ValueError(f"{argument} holds text: give numbers")
+    data = check_array(data, dtype=dtype, input_name=argument, ensure_all_finite=False, estimator=name)
+    check_finite(data, 0, name, argument, missing)
     return np.asarray(data)
 
 

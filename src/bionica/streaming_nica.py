@@ -328,14 +328,11 @@ class StreamingNICA(OnlineEstimator):
 
     Attributes
     ----------
-    components_ : ndarray of shape (n_components, n_features)
-        The unmixing matrix W, with sources max(W x, 0).
-    mixing_, spectra_ : ndarray
-        The estimated A, pseudoinverse of `components_`, (n_features, n_components); and its transpose, a spectrum in each row.
-    n_components_, n_features_in_, n_samples_seen_ : int
-        Outputs, mixtures per sample, and samples seen, outliers and those that wait for the start included.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the mixtures, if X had string column names.
+    components_, mixing_, spectra_ : ndarray
+        The unmixing matrix W, (n_components, n_features), with sources max(W x, 0); the estimated A, with W A = I; and its
+        transpose, a spectrum in each row.
+    n_components_, n_features_in_, n_samples_seen_, feature_names_in_ : int, int, int, ndarray
+        Outputs, mixtures per sample, samples seen (waiting ones too); names of the mixtures, if X had string column names.
     count_ : Count
         With n_components="auto": `n_sources`, other `candidates`, and the angle between halves for each number that was tried.
     change_detected_ : bool

@@ -28,7 +28,7 @@ WORDS = (
 TIMES = (300, 1_000, 3_000, 10_000, 30_000)  # pixels after which networks are shown, beside the end
 
 
-class Network(NamedTuple):
+class DemoNetwork(NamedTuple):
     """What a network is."""
 
     cls: str
@@ -38,23 +38,23 @@ class Network(NamedTuple):
 
 
 NETWORKS = {
-    "Algorithm 1": Network(
+    "Algorithm 1": DemoNetwork(
         "InterneuronNICA", "the paper", "yes",
         "Algorithm 1 of the paper: neurons inhibit each other through interneurons. Each synapse learns from its two neurons.",
     ),
-    "Algorithm 2": Network(
+    "Algorithm 2": DemoNetwork(
         "TwoCompartmentNICA", "the paper", "yes",
         "Algorithm 2 of the paper: neurons with a dendrite and a soma. Each synapse learns from its two neurons.",
     ),
-    "LocalNICA": Network(
+    "LocalNICA": DemoNetwork(
         "LocalNICA", "bionica", "yes",
         "Not in the paper: neurons as in Algorithm 2, with other rules, which are local too and need no tuning.",
     ),
-    "StreamingNICA": Network(
+    "StreamingNICA": DemoNetwork(
         "StreamingNICA", "bionica", "no",
         "Not in the paper, not local and not a circuit: an algorithm for data. The numbers are its unmixing matrix.",
     ),
-    "ConeNetwork": Network(
+    "ConeNetwork": DemoNetwork(
         "ConeNetwork", "bionica", "partly",
         "Not in the paper: local rules behind a whitening, which is not local. For sources that are correlated.",
     ),
@@ -166,7 +166,7 @@ def _run(seed: int, console: Console) -> tuple[dict[str, Any], tuple[bytes, byte
                     Y = moments[len(X)][1]
                     Y = Y[:, metrics.match_sources(problem.S, Y).permutation]
                     rows = {"Sources": problem.S, "Mixtures": X, "Recovered": Y}
-                    picture = _images(problem.shape, 7.0, "png", *((("", row, ""), Y) for row, Y in rows.items()))
+                    picture = _draw_images(problem.shape, 7.0, "png", *((("", row, ""), Y) for row, Y in rows.items()))
             sections.append((title, _section(title, problem, X, found[title], slides)))
     own = "`bionica separate mixed-1.png mixed-2.png mixed-3.png -o recovered.png`"
     sections += [("What the words mean", [text(WORDS)]), ("Your own mixtures", [text(own)])]
@@ -174,7 +174,7 @@ def _run(seed: int, console: Console) -> tuple[dict[str, Any], tuple[bytes, byte
     return findings, (picture, page("Networks that unmix pictures", LEAD, sections).encode())
 
 
-def _learn(about: Network, problem: Problem, X: Any, seed: int) -> dict[int, Any]:
+def _learn(about: DemoNetwork, problem: Problem, X: Any, seed: int) -> dict[int, Any]:
     """Return the network as it is after each of `TIMES` and at the end of X."""
     import bionica
 
@@ -200,7 +200,7 @@ def _short(error: float) -> str:
     return "below 0.00001" if error < 1e-5 else np.format_float_positional(error, 2, fractional=False, trim="-")
 
 
-def _images(shape: tuple[int, int], width: float, kind: str, *rows: tuple[Sequence[str], Any]) -> bytes:
+def _draw_images(shape: tuple[int, int], width: float, kind: str, *rows: tuple[Sequence[str], Any]) -> bytes:
     """Return pictures with these names and pixels, one row below the other."""
     from matplotlib.figure import Figure
 
@@ -214,7 +214,7 @@ def _images(shape: tuple[int, int], width: float, kind: str, *rows: tuple[Sequen
     return figure_bytes(figure, kind)
 
 
-def _slide(about: Network, shape: tuple[int, int], t: int, network: Any, Y: Any, error: float) -> str:
+def _slide(about: DemoNetwork, shape: tuple[int, int], t: int, network: Any, Y: Any, error: float) -> str:
     """Return a network after t pixels: the pictures that its neurons recover, and its circuit."""
     from matplotlib.figure import Figure
 
@@ -229,7 +229,7 @@ def _slide(about: Network, shape: tuple[int, int], t: int, network: Any, Y: Any,
     else:
         plot.circuit(network, ax=figure.add_axes((0, 0.1, 1, 0.9)))
     circuit = picture(figure_bytes(figure, "svg"), "", alt=f"Synapses. {caption}")
-    recovered = picture(_images(shape, 3.6, "jpeg", (names, Y)), "", "jpeg", f"Recovered pictures. {caption}")
+    recovered = picture(_draw_images(shape, 3.6, "jpeg", (names, Y)), "", "jpeg", f"Recovered pictures. {caption}")
     return text(about.sentence) + text(caption, "p", "caption") + recovered + circuit
 
 
@@ -246,7 +246,7 @@ def _section(title: str, problem: Problem, X: Any, found: dict[str, Any], shown:
 
     def pictures(name: str, caption: str, Y: Any) -> str:
         names = [f"{name} {i + 1}" for i in range(Y.shape[1])]
-        return picture(_images(problem.shape, 3.6, "jpeg", (names, Y)), caption, "jpeg")
+        return picture(_draw_images(problem.shape, 3.6, "jpeg", (names, Y)), caption, "jpeg")
 
     inputs = [
         pictures("source", "The sources, which no network sees.", problem.S),

@@ -82,18 +82,11 @@ class MinimumVolumeCone(OnlineEstimator):
 
     Attributes
     ----------
-    components_ : ndarray of shape (n_components, n_features)
-        The unmixing matrix W, with sources max(W x, 0).
-    mixing_ : ndarray of shape (n_features, n_components)
-        The estimated A; `components_ @ mixing_` is the identity.
-    spectra_ : ndarray of shape (n_components, n_features)
-        The spectrum of each source, a row each: `mixing_.T`.
-    n_components_, n_features_in_ : int
-        Outputs, and mixtures per sample.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the mixtures, if X had string column names.
-    n_samples_seen_ : int
-        Samples seen, including outliers and those that wait for their block.
+    components_, mixing_, spectra_ : ndarray
+        The unmixing matrix W, (n_components, n_features), with sources max(W x, 0); the estimated A, with W A = I; and its
+        transpose, a spectrum in each row.
+    n_components_, n_features_in_, n_samples_seen_, feature_names_in_ : int, int, int, ndarray
+        Outputs, mixtures per sample, samples seen (waiting ones too); names of the mixtures, if X had string column names.
     count_ : Count
         With n_components="auto": `n_sources`, other `candidates`, and the angle between halves for each number that was tried.
     nonnegative_mixing_ : bool
@@ -365,18 +358,15 @@ def merge(a: Any, b: Any) -> MinimumVolumeCone:
 
 def _given_amounts(known_sources: Any, rows: Any, n_components: Any) -> tuple[Array, Array]:
     """The rows with a known amount, and these amounts."""
-    try:
-        amounts = np.asarray(known_sources, np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"known_sources is no array of numbers ({error}): give amounts, NaN where unknown") from error
+    amounts = samples.matrix(known_sources, "known_sources", "MinimumVolumeCone", np.float64, missing=True)
     shape = (rows.shape[0], n_components)
     if not isinstance(n_components, Integral) or amounts.shape != shape:
         raise ValueError(
             f"known_sources has shape {amounts.shape}; it must be (n_samples, n_components) = {shape}, for the samples of X "
             "(without those that are left out) and a number of sources that is told"
         )
-    if not (np.isnan(amounts) | ((amounts >= 0) & (amounts < np.inf))).all():
-        raise ValueError("known_sources must be 0 or more, and finite; NaN where an amount is unknown")
+    if (amounts < 0).any():
+        raise ValueError("known_sources must be 0 or more; NaN where an amount is unknown")
     there = np.flatnonzero(~np.isnan(amounts).all(axis=1))
     return rows[there], amounts[there]
 

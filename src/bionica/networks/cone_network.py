@@ -381,14 +381,11 @@ class ConeNetwork(OnlineEstimator):
         self.n_components = n_components
         self.kappa = kappa
         self.whiten = whiten
-        self.eta0 = eta0
-        self.decay = decay
-        self.power = power
+        self.eta0, self.decay, self.power = eta0, decay, power
         self.average = average
         self.init = init
         self.horizon = horizon
-        self.n_epochs = n_epochs
-        self.shuffle = shuffle
+        self.n_epochs, self.shuffle = n_epochs, shuffle
         self.random_state = random_state
 
     @property

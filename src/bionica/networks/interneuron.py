@@ -277,19 +277,14 @@ class InterneuronNICA(OfThePaper, OnlineEstimator):
         self.n_components = n_components
         self.n_interneurons = n_interneurons
         self.decoupled = decoupled
-        self.eta0 = eta0
-        self.decay = decay
-        self.power = power
+        self.eta0, self.decay, self.power = eta0, decay, power
         self.mean_window = mean_window
         self.average = average
         self.dynamics = dynamics
-        self.gamma = gamma
-        self.settle_tol = settle_tol
-        self.settle_steps = settle_steps
+        self.gamma, self.settle_tol, self.settle_steps = gamma, settle_tol, settle_steps
         self.guards = guards
         self.init = init
-        self.n_epochs = n_epochs
-        self.shuffle = shuffle
+        self.n_epochs, self.shuffle = n_epochs, shuffle
         self.random_state = random_state
 
     def _learner_for(self, k: int, dtype: Any, X: Any = None, state: Any = None) -> NetworkLearner:

@@ -289,8 +289,7 @@ class LocalNICA(OnlineEstimator):
         self.n_components = n_components
         self.horizon = horizon
         self.init = init
-        self.n_epochs = n_epochs
-        self.shuffle = shuffle
+        self.n_epochs, self.shuffle = n_epochs, shuffle
         self.random_state = random_state
 
     def _learner_for(self, k: int, dtype: Any, X: Any = None, state: Any = None) -> NetworkLearner:

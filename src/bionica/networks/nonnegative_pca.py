@@ -203,13 +203,10 @@ class NonnegativePCA(OfThePaper, OnlineEstimator):
     ) -> None:
         self.n_components = n_components
         self.whiten = whiten
-        self.eta0 = eta0
-        self.decay = decay
-        self.power = power
+        self.eta0, self.decay, self.power = eta0, decay, power
         self.guards = guards
         self.init = init
-        self.n_epochs = n_epochs
-        self.shuffle = shuffle
+        self.n_epochs, self.shuffle = n_epochs, shuffle
         self.random_state = random_state
 
     @property

@@ -244,16 +244,12 @@ class TwoLayerNSM(OfThePaper, OnlineEstimator):
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
-        self.eta0 = eta0
-        self.decay = decay
-        self.power = power
-        self.whitening_eta0 = whitening_eta0
-        self.whitening_decay = whitening_decay
+        self.eta0, self.decay, self.power = eta0, decay, power
+        self.whitening_eta0, self.whitening_decay = whitening_eta0, whitening_decay
         self.mean_window = mean_window
         self.guards = guards
         self.init = init
-        self.n_epochs = n_epochs
-        self.shuffle = shuffle
+        self.n_epochs, self.shuffle = n_epochs, shuffle
         self.random_state = random_state
 
     def _learner_for(self, k: int, dtype: Any, X: Any = None, state: Any = None) -> NetworkLearner:

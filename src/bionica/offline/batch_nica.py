@@ -55,18 +55,11 @@ class BatchNICA(Separator, Estimator):
 
     Attributes
     ----------
-    components_ : ndarray of shape (n_components, n_features)
-        The unmixing matrix W, with sources max(W x, 0).
-    mixing_ : ndarray of shape (n_features, n_components)
-        The estimated A; `components_ @ mixing_` is the identity.
-    spectra_ : ndarray of shape (n_components, n_features)
-        The spectrum of each source, a row each: `mixing_.T`.
-    n_components_, n_features_in_ : int
-        Outputs, and mixtures per sample.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the mixtures, if X had string column names.
-    n_samples_seen_ : int
-        Samples seen, including outliers.
+    components_, mixing_, spectra_ : ndarray
+        The unmixing matrix W, (n_components, n_features), with sources max(W x, 0); the estimated A, with W A = I; and its
+        transpose, a spectrum in each row.
+    n_components_, n_features_in_, n_samples_seen_, feature_names_in_ : int, int, int, ndarray
+        Outputs, mixtures per sample, samples seen (outliers too); names of the mixtures, if X had string column names.
     count_ : Count
         With n_components="auto": `n_sources`, other `candidates`, and the angle between halves for each number that was tried.
     whitening_ : ndarray of shape (n_components, n_features)

@@ -64,14 +64,10 @@ class NoncenteredWhitener(Estimator):
         Of the samples.
     explained_variance_ : ndarray of shape (n_components,)
         Variance along each direction kept, before whitening, largest first.
-    rank_ : int
-        Number of directions in which the data vary.
-    n_components_, n_features_in_ : int
-        Directions kept, and mixtures per sample.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the mixtures, if X had string column names.
-    n_samples_seen_ : int
-        Samples seen, without the outliers of a robust `fit`.
+    rank_, n_components_ : int
+        Directions in which the data vary, and those that are kept.
+    n_features_in_, n_samples_seen_, feature_names_in_ : int, int, ndarray
+        Mixtures per sample, samples without the outliers of a robust `fit`; names of the mixtures, if X had string column names.
 
     Notes
     -----

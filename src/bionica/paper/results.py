@@ -70,7 +70,7 @@ def claims_of(runs: list[Row], finals: list[Row], best: list[Row]) -> list[Row]:
         if any(network not in mine or mine[network]["mean"] is None for network in NETWORKS):
             continue
         where = "Figure 5" if setting == "images" else f"Figure 4, {SETTINGS[setting]}"
-        rows.append(_order(where, mine, ends))
+        rows.append(_ranking(where, mine, ends))
         if setting == "images":
             rows.append(_recovered(mine, ends))
     return rows + [_hyperparameters(row) for row in best]
@@ -81,7 +81,7 @@ def _claim(where: str, paper: str, ours: str, exceptions: int, most: int) -> Row
     return {"where": where, "paper": paper, "ours": ours, "agrees": agrees}
 
 
-def _order(where: str, mine: dict[str, Row], ends: list[Row]) -> Row:
+def _ranking(where: str, mine: dict[str, Row], ends: list[Row]) -> Row:
     """The claim of the summary: both compared methods outperform both single-layer networks."""
 
     def ranked(name: str) -> str:

@@ -34,7 +34,7 @@ from .. import __version__, metrics
 from .._compat.blas import one_blas_thread
 from ..errors import DivergenceError
 from ..io import check_folder, import_optional, write_own
-from .plan import Case, DataEntry, Plan, Samples, errors_named, is_online, source_digest
+from .plan import Case, CaseData, DataEntry, Plan, errors_named, is_online, source_digest
 from .table import HELD_OUT, Row, Table, table_bytes
 
 PlanLike = Plan | Mapping[str, Any] | str | os.PathLike[str]
@@ -93,7 +93,7 @@ def run_case(case: Case) -> Outcome:
     return Outcome(case.key, "ok", *errors, repairs, seconds, samples.condition, **scores)
 
 
-def held_out_scores(samples: Samples, transformer: Any, model: Any) -> dict[str, Any]:
+def held_out_scores(samples: CaseData, transformer: Any, model: Any) -> dict[str, Any]:
     """Score what `transform` makes of the samples that were held out; an estimator without it has no scores."""
     S, X, A = samples.held_out_S, samples.held_out_X, samples.A
     if not len(S) or not hasattr(model, "transform"):
