@@ -89,7 +89,7 @@ def output(command, values):
 
 
 def errors(results):
-    """The errors of `bionica reproduce`, mean (least to largest), the rank of table 1 in the grid, and which images are recovered."""
+    """The errors of `bionica reproduce`, mean (least to largest), rank of table 1 in the grid, and which images are recovered."""
     rows = {}
     for row in results["errors"]:
         cell = f"{row['mean']:.2g} ({row['least']:.2g} to {row['largest']:.2g})"
