@@ -2,7 +2,7 @@
 
     python benchmarks/figures.py                             all, one after the other; some take minutes on 16 cores
     python benchmarks/figures.py streaming missing           some
-    python benchmarks/figures.py real_spectra --data FOLDER  the sets of real_spectra.py are not in this repository
+    python benchmarks/figures.py real_spectra authors_runs --data FOLDER     their data are not in this repository
 
 The output of NAME is written to results/NAME.md, with commands, commit, machine and seconds; pages include these files. Pictures of
 `bionica reproduce` are copied into docs; README and the page of the paper have their tables between two comments. JOBS: the cores.
@@ -32,6 +32,13 @@ COMMANDS = {
         "-m bionica reproduce all --json -o results",
         "-m bionica reproduce figure4 --as-authors --json -o results/authors",
     ],
+    "authors_runs": [
+        "OPENBLAS_CORETYPE=SkylakeX benchmarks/authors_runs.py FOLDER/authors_runs.npz",
+        "benchmarks/authors_runs.py FOLDER/authors_runs.npz",
+        "benchmarks/authors_runs.py FOLDER/sources.npy",
+        "-m bionica reproduce figure5 --images FOLDER/sources.npy --json -o results/patches",
+        "-m bionica reproduce figure5 --images FOLDER/sources.npy --as-authors --json -o results/patches-authors",
+    ],
     "convergence": ["-m bionica reproduce convergence --full -o results"],
     "stuck": [
         "benchmarks/stuck.py guards --seed 50000",
@@ -59,25 +66,30 @@ COMMANDS = {
     "cluster": ["benchmarks/cluster.py --workers 1 2 4 16", "benchmarks/cluster.py --memory 0.1 0.3 1 2"],
     "speed": ["benchmarks/speed.py --rounds 7 --tables matrices,one"],
 }
+#: Without --data these are skipped.
+NEED_DATA = {"real_spectra", "authors_runs"}
 NETWORKS = ("InterneuronNICA", "TwoCompartmentNICA", "TwoLayerNSM", "NonnegativePCA")
 
 
 def output(command, values):
     """Run a command; return it with its seconds, and what it printed, as Markdown."""
-    words = [values.get(word, word) for word in shlex.split(command)]
+    variables, command = re.fullmatch(r"((?:\w+=\S+ )*)(.*)", command).groups()
+    words = [re.sub("JOBS|FOLDER", lambda found: values[found[0]], word) for word in shlex.split(command)]
+    environment = os.environ | dict(variable.split("=") for variable in variables.split())
     start = time.perf_counter()
-    printed = subprocess.run([sys.executable, *words], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
+    run = subprocess.run([sys.executable, *words], cwd=ROOT, check=True, stdout=-1, text=True, env=environment)
+    printed = run.stdout
     seconds = time.perf_counter() - start
     printed = re.sub(r"\A`python .*\n\n.*\n", "", printed)  # the command and the machine, which stand above
     if printed.startswith("{"):
         printed = errors(json.loads(printed))
     elif "|---" not in printed:
         printed = f"```text\n{printed.strip()}\n```"
-    return f"`python {command}` ({seconds:.0f} s)\n\n{printed.strip()}\n"
+    return f"`{variables}python {command}` ({seconds:.0f} s)\n\n{printed.strip()}\n"
 
 
 def errors(results):
-    """The errors of `bionica reproduce`, mean (least to largest), and the rank of table 1 in the grid."""
+    """The errors of `bionica reproduce`, mean (least to largest), rank of table 1 in the grid, and which images are recovered."""
     rows = {}
     for row in results["errors"]:
         cell = f"{row['mean']:.2g} ({row['least']:.2g} to {row['largest']:.2g})"
@@ -87,6 +99,7 @@ def errors(results):
         rank = f"{row['paper_rank']} of {row['settings']}"
         rows.setdefault("rank of table 1 in the grid, d3", {})[row["network"]] = rank
     lines = [f"| {name} | {' | '.join(row.get(network, '') for network in NETWORKS)} |" for name, row in rows.items()]
+    lines += [f"\n{claim['ours']}" for claim in results["claims"] if claim["where"] == "Figure 5, left"]
     return "\n".join([f"| | {' | '.join(NETWORKS)} |", "|" + "---|" * (len(NETWORKS) + 1), *lines])
 
 
@@ -115,7 +128,7 @@ def keep(name, text):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", default=list(COMMANDS), help=", ".join(COMMANDS))
-    parser.add_argument("--data", type=Path, help="folder of the sets of real_spectra.py")
+    parser.add_argument("--data", type=Path, help="folder of the files that are not in this repository")
     arguments = parser.parse_args()
     if unknown := set(arguments.names) - set(COMMANDS):
         parser.error(f"{', '.join(sorted(unknown))} is unknown: choose from {', '.join(COMMANDS)}")
@@ -124,7 +137,7 @@ def main():
     commit = os.environ.get("COMMIT") or subprocess.run(git, cwd=ROOT, capture_output=True, text=True).stdout
     values = {"JOBS": str(os.cpu_count()), "FOLDER": str(arguments.data)}
     for name in arguments.names:
-        if name == "real_spectra" and not arguments.data:
+        if name in NEED_DATA and not arguments.data:
             continue
         parts = [
             f"# {name.capitalize().replace('_', ' ')}\n",

@@ -1,8 +1,8 @@
 """Networks in plain NumPy: a learning rule as it is printed, which runs wherever a compiled one does.
 
 A class says which arrays the network has, what it does with a mixture, and what it does while every output fires. It is an
-estimator: `fit`, `partial_fit`, `transform`, `save`, a sweep and `plot.record_weights` take it. A sample takes about 20 to 60 us,
-where a compiled rule takes 0.1 to 1 us (:doc:`/write-your-own-rule`).
+estimator: `fit`, `partial_fit`, `transform`, `save`, a sweep and `plot.record_weights` take it. Compiled rules are faster
+(:doc:`/write-your-own-rule`).
 """
 
 import inspect

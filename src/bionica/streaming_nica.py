@@ -63,8 +63,7 @@ from .kernels.running_whitening import (
 from .kernels.settling import Exact
 from .samples import Array, some_rows
 
-#: Of lambda (see above). Without SMALL odors at 20 dB have an error of .4 instead of .007; without the step past the face gamma
-#: sources have 1e-4 instead of 3e-5 at d = 3; with that step for large angles too 7e-5, and noisy odors are 10 % worse.
+#: Of lambda (see above).
 LARGE_ANGLE, SMALL, TURNS = 10.0, 0.3, 500.0
 
 

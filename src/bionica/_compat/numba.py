@@ -1,8 +1,8 @@
 """Numba's private names. Each is looked up once, by `_private`; without it the package gives the same results, as said here.
 
-`entry_point` of a compiled function: calling it directly saves the look-up of the types of every argument, 30 us for a network.
+`entry_point` of a compiled function: calling it directly saves the look-up of the types of every argument.
     Without it the compiled function is called.
-`_nrt=False`: without it Numba counts references to every array of a state at every call, 1.5 us a sample at d = 3.
+`_nrt=False`: without it Numba counts references to every array of a state at every call.
 `_one_module`: Numba optimises and assembles every function that the loop calls, and gives it a wrapper for C, although only the
     loop is ever called from Python. Here the called functions are linked into the loop, and the loop alone is optimised: a first
     fit takes half of the time. If a name is missing, or linking fails, Numba compiles as it always does.

@@ -17,7 +17,7 @@ to it, so that noise which is correlated between outputs does not bias the facet
 to 0, log(V_i u_bar) falls without end and the wall stays finite. For kappa > 0 the width tends to 0 with V_i u_bar, the wall grows
 as (V_i u_bar)^-2, and (1) is bounded below. Then the barrier must also be high enough. A facet that moves along the mean is held,
 to second order, if 4 kappa / (1 + kappa) + 1.6 / s_i > 1 (density at zero): kappa = 1 holds it at any noise. kappa = 0.1 does so up
-to s_i = 2.5 and biases sparse sources less if mixing matrices have both signs (10 dB: worst source .98, with kappa = 1 .78).
+to s_i = 2.5 and biases sparse sources less if mixing matrices have both signs.
 The third line is a wall on the spectra, for mixing matrices without negative entries. It is absent if B has no rows. Beside it
 kappa is 1, because it pulls facets towards the mean, and 0.1 otherwise. The last line holds amounts that are known: V_i K_i V_i' is
 the mean square by which output i of the samples with a known amount of source i differs from a multiple of these amounts.

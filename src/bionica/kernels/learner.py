@@ -78,8 +78,8 @@ class Schedule(NamedTuple):
 class NetworkLearner:
     """A copy of a network that learns in place, in blocks of samples or one by one, with the same bits.
 
-    The compiled loop takes about 1 us for a sample at d = 3. Copying the state, allocating scratch arrays and looking up the
-    compiled function take 50 us or more: that is done once. The state lies in few buffers, whose copies undo a call that fails.
+    Copying the state, allocating scratch arrays and looking up the compiled function take far longer than a sample in the compiled
+    loop: that is done once. The state lies in few buffers, whose copies undo a call that fails.
 
     `rates` are the columns of learning rates. `readout` returns the state with whose weights `outputs` settles, from the state; by
     default the state itself.

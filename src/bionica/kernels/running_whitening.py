@@ -73,8 +73,7 @@ FLOOR, FLOOR_HORIZON = 1e-16, 1e-10
 BLOCK, LONGEST = 30.0, 25.0
 #: What is added to the variance of each output of a block.
 SILENT = 0.01
-#: <x'x> of raw mixtures is mostly along their mean: <x'x/d> is about this many times the power elsewhere. With 1, 107 of 210
-#: strictly local networks end below 20 dB, with 3, 89 (d = 3 and 5; orthogonal, white and Gaussian mixing).
+#: <x'x> of raw mixtures is mostly along their mean: <x'x/d> is about this many times the power elsewhere.
 ALONG_MEAN = 3.0
 #: See above.
 CORRELATED, FAR, PAST = 0.05, 15.0, 8.0

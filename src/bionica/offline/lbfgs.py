@@ -4,7 +4,7 @@ The caller gives the value and its gradient, a retraction (how a point moves alo
 orthogonal group), and, if it knows one, an approximate inverse Hessian. Steps and changes of the gradient are used without
 transport, as in Picard-O (Ablin, Cardoso and Gramfort 2018).
 
-SciPy's L-BFGS-B has no manifolds; for the cone it takes 1.6 times as long with the inverse Hessian as a change of variables.
+SciPy's L-BFGS-B has no manifolds.
 """
 
 from collections import deque

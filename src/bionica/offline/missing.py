@@ -8,7 +8,7 @@ With o the channels that a sample has, EM for s ~ N(0, I), not centred, and nois
     sigma^2 = <(x_j - a_j' s)^2 + sigma^2 a_j' C a_j>                      (4) over all cells that are there
 
 A missing cell becomes a_j' s, plus noise as large as the residual of its channel. Without this noise spectra are as accurate, but
-the noise of the outputs is found 16 % too low where 30 % of the cells are missing (`benchmarks/missing.py`).
+the noise of the outputs is found 7 to 14 % too low where 30 % of the cells are missing (`benchmarks/missing.py`).
 """
 
 from typing import Any
@@ -85,10 +85,7 @@ def completed(X: Array, d: int) -> Array:
 
 
 def predicted_rank(X: Array, most: int = 12) -> int:
-    """The number of directions, at most `most`, above which hidden cells are not predicted better by 1 %.
-
-    Without these 1 %, 9 of 16 made-up problems were counted right, with 1 % or 5 % all.
-    """
+    """The number of directions, at most `most`, above which hidden cells are not predicted better by 1 %."""
     X = X[row_sample(*X.shape)]
     hidden = ~np.isnan(X) & (np.random.RandomState(0).random_sample(X.shape) < _HIDDEN)
     best, least = 1, np.inf

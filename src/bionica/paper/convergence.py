@@ -23,10 +23,7 @@ SECTIONS = {
     ),
     "convergence-scale": ("Smaller and larger mixtures", "As above; entries of A a third, or three times, as large."),
     "convergence-sources": ("Other sources", "As the first map, for exponential and half-normal sources."),
-    "convergence-samples": (
-        "Ten times the samples",
-        "As the first map. What was slow is separated now, what is stuck is not.",
-    ),
+    "convergence-samples": ("Ten times the samples", "As the first map. Networks that are slow gain by it."),
 }
 
 
