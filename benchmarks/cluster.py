@@ -1,31 +1,44 @@
-"""MinimumVolumeCone and BatchNICA on a cluster of processes, and the cone in memory: seconds, what the client does, peak memory.
+"""Arrays of gigabytes on a cluster of processes, in memory and from the shell: seconds, what the client does, peak memory.
 
-    python benchmarks/cluster.py --workers 1 2 4 16                 12.8 million x 20 (2 GB), in the memory of the workers
-    python benchmarks/cluster.py --workers 1 2 --rows 1e6           a part of it
-    python benchmarks/cluster.py --workers 2 --rows 1.25e8 --lazy   20 GB, of which each block is made anew whenever it is read
-    python benchmarks/cluster.py --memory 0.1 0.3 1 2               in memory, arrays of so many GB; each in a process of its own
+    python benchmarks/cluster.py --workers 1 2                      12.8 million x 20 (2 GB), in the memory of the workers
+    python benchmarks/cluster.py --workers 2 --rows 1.25e8 --lazy --methods cone   20 GB; a block is made anew whenever it is read
+    python benchmarks/cluster.py --memory 0.1 0.3 1 2               in memory, arrays of so many GB
+    python benchmarks/cluster.py --shell 0.1 0.3 1 2                bionica separate FILE.npy --sources 5 -o OUT.npy
+    python benchmarks/cluster.py --beside-full                      the cone on its sketch beside that on all rows
 
-Every worker has one thread. Columns: seconds of the fit; CPU seconds of the client's thread ("client"), in which no worker computes
-("16 would take": client + (seconds of 1 worker - client) / 16), and of all workers; the largest peak memory of a worker; how often
-X was read; megabytes that the client received; the SINR in dB.
+Every worker has one thread. "client, s": CPU seconds of the client's thread, in which no worker computes. "16 workers, s": what
+these would take at best, client + (seconds of 1 worker - client) / 16. "passes": how often X was read.
 """
 
 import argparse
+import json
+import os
 import pickle
 import resource
 import subprocess
 import sys
+import tempfile
 import time
 import warnings
+from pathlib import Path
 
 import numpy as np
 
 import bionica
+from bionica.cone import sketch
+from bionica.cone.fit import Settings
 from bionica.metrics import sinr
+from bionica.offline.whitening import ArrayRows
 from bionica.samples import DaskRows
+from runner import markdown
 
 D, K, CHUNK = 5, 20, 100_000
-FITS = {"cone": bionica.MinimumVolumeCone, "batch": bionica.BatchNICA}
+FITS = {
+    "cone": lambda X: bionica.MinimumVolumeCone(D, random_state=0).fit(X),
+    "batch": lambda X: bionica.BatchNICA(D, random_state=0).fit(X),
+    "separate": lambda X: bionica.separate(X, D, method="cone", random_state=0),
+}
+METHODS = [*FITS, "diagnose"]  # of the fit before it, without its time
 
 
 def block(seed, n, noise, of=0):
@@ -38,9 +51,24 @@ def block(seed, n, noise, of=0):
     return S, X
 
 
-def fitted(method, X):
+def blocks(n, noise, of=0):
+    """The blocks of n rows, and where each begins."""
+    return ((i, block(i // CHUNK, min(CHUNK, n - i), noise, of)[1]) for i in range(0, n, CHUNK))
+
+
+def made(n, noise, of=0):
+    X = np.empty((n, K))
+    for i, rows in blocks(n, noise, of):
+        X[i : i + CHUNK] = rows
+    return X
+
+
+def fitted(method, X, last=None):
     with warnings.catch_warnings(action="ignore"):
-        return FITS[method](D, random_state=0).fit(X)
+        if method == "diagnose":
+            last.diagnose(X)
+            return last
+        return FITS[method](X)
 
 
 def decibels(model, noise):
@@ -72,16 +100,13 @@ class Watch:
         DaskRows._joined = joined
 
 
-def cpu_of_worker():
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime
-
-
-def peak_of_worker():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+def peak(who=resource.RUSAGE_SELF):
+    """The largest memory so far, in GB."""
+    return resource.getrusage(who).ru_maxrss * 1024 / 1e9
 
 
 def on_cluster(workers, n, noises, methods, keep):
+    """A row for each method, noise and number of workers."""
     import dask
     import distributed
 
@@ -90,11 +115,7 @@ def on_cluster(workers, n, noises, methods, keep):
     dask.config.set(
         {"distributed.nanny.pre-spawn-environ": {"OMP_NUM_THREADS": 1, "OPENBLAS_NUM_THREADS": 1, **malloc}}
     )
-    watch, one = Watch(), {}
-    print(
-        "method  noise  workers  seconds  client  workers' CPU  GB of a worker  passes  MB to client  SINR  16 would take",
-        flush=True,
-    )
+    watch, rows, model = Watch(), [], None
     for n_workers in workers:
         options = {"n_workers": n_workers, "threads_per_worker": 1, "dashboard_address": None, "memory_limit": 0}
         with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as client:
@@ -106,41 +127,67 @@ def on_cluster(workers, n, noises, methods, keep):
                     distributed.wait(X)
                 for method in methods:
                     watch.bytes, watch.passes = 0, 0
-                    before, start, thread = (
-                        sum(client.run(cpu_of_worker).values()),
-                        time.perf_counter(),
-                        time.thread_time(),
-                    )
-                    model = fitted(method, X)
+                    start, thread = time.perf_counter(), time.thread_time()
+                    model = fitted(method, X, model)
                     seconds, alone = time.perf_counter() - start, time.thread_time() - thread
-                    cpu = sum(client.run(cpu_of_worker).values()) - before
-                    peak = max(client.run(peak_of_worker).values()) * 1024 / 1e9
-                    one.setdefault((method, noise), seconds)
-                    print(
-                        f"{method:6} {noise:6g} {n_workers:8} {seconds:8.1f} {alone:7.2f} {cpu:13.1f} {peak:12.2f} "
-                        f"{watch.passes:7} {watch.bytes / 1e6:13.1f} {decibels(model, noise):5.1f} "
-                        f"{alone + (one[method, noise] - alone) / 16:14.1f}",
-                        flush=True,
-                    )
+                    row = {"what": method, "noise": noise, "workers": n_workers, "seconds": seconds, "client, s": alone}
+                    row |= {"16 workers, s": alone + (seconds - alone) / 16} if n_workers == 1 else {}
+                    row |= {"GB of a worker": max(client.run(peak).values()), "passes": watch.passes}
+                    rows.append(row | {"MB to the client": watch.bytes / 1e6, "SINR, dB": decibels(model, noise)})
+                    print(rows[-1], file=sys.stderr, flush=True)
                 del X
+    return rows
 
 
-def in_memory(gigabytes, noise):
-    """Seconds of a fit in memory, and its peak beside X over the size of X."""
+def in_memory(gigabytes, noise, method):
+    """Seconds of a fit in memory, and its peak beside X over the size of X, in this process."""
+    X = made(int(gigabytes * 1e9 / (8 * K)), noise)
+    model = fitted(method, X[:3000])  # imports; compiles
+    before, start = peak(), time.perf_counter()
+    model = fitted(method, X, model)
+    seconds, more = time.perf_counter() - start, (peak() - before) * 1e9 / X.nbytes
+    return {"seconds": seconds, "peak / X": 1 + more, "SINR, dB": decibels(model, noise)}
+
+
+def from_shell(gigabytes, noise, _):
+    """Seconds and peak memory of `bionica separate`; this process must stay smaller, because a child begins with its peak."""
     n = int(gigabytes * 1e9 / (8 * K))
-    X = np.empty((n, K))
-    for i in range(0, n, CHUNK):
-        X[i : i + CHUNK] = block(i // CHUNK, min(CHUNK, n - i), noise)[1]
-    fitted("cone", X[:3000])  # imports
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    start, cpu = time.perf_counter(), time.process_time()
-    model = fitted("cone", X)
-    seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
-    more = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 / X.nbytes
-    quality = decibels(model, noise)
-    print(
-        f"{gigabytes:4g} GB  noise {noise:5g}  {seconds:7.1f} s  {cpu:7.1f} s of CPU  peak {1 + more:.2f} X  {quality:.1f} dB"
-    )
+    with tempfile.TemporaryDirectory(dir=".") as folder:
+        with Path(folder, "x.npy").open("wb") as file:
+            np.lib.format.write_array_header_1_0(file, {"descr": "<f8", "fortran_order": False, "shape": (n, K)})
+            for _, rows in blocks(n, noise):
+                rows.tofile(file)
+        command = [sys.executable, "-m", "bionica", "separate", "x.npy", "--sources", str(D), "-o", "out.npy", "-q"]
+        start = time.perf_counter()
+        subprocess.run(command, cwd=folder, check=True)
+        seconds = time.perf_counter() - start
+        quality = sinr(block(0, CHUNK, noise)[0], np.load(Path(folder, "out.npy"), mmap_mode="r")[:CHUNK])
+    return {"seconds": seconds, "peak, GB": peak(resource.RUSAGE_CHILDREN), "SINR, dB": quality}
+
+
+def beside_full(n, noise):
+    """Largest difference of the cone on its sketch from that on all rows, over the standard error of the latter from halves."""
+
+    def on_all(X):
+        settings = Settings(0.0, np.inf, None, np.empty((K, 0)), D, seed=209652396)  # that of random_state=0
+        rows = ArrayRows(X)
+        return sketch.readout(sketch.begin(rows, *sketch.sample_rows(rows, len(X)), settings), settings).components
+
+    ratios = []
+    for seed in range(5):
+        X = made(n, noise, seed)
+        full = on_all(X)
+        size = np.abs(X @ full.T).mean(axis=0)
+
+        def moved(W, X=X, full=full, size=size):
+            return np.sqrt(np.mean((X @ (W - full).T / size) ** 2, axis=0))
+
+        halves = np.mean([moved(on_all(X[i::2])) ** 2 for i in (0, 1)], axis=0) ** 0.5
+        ratios.append(float((moved(fitted("cone", X).components_) / halves).max()))
+    return {"rows": n, "noise": noise, "median": float(np.median(ratios)), "largest of 5": max(ratios)}
+
+
+ALONE = {"memory": in_memory, "shell": from_shell}
 
 
 def main():
@@ -148,21 +195,39 @@ def main():
     parser.add_argument("--workers", type=int, nargs="+", default=[])
     parser.add_argument("--rows", type=float, default=12.8e6)
     parser.add_argument("--noise", type=float, nargs="+", default=[0.3, 0.0])
-    parser.add_argument("--methods", nargs="+", default=["cone", "batch"], choices=FITS)
+    parser.add_argument("--methods", nargs="+", default=METHODS, choices=METHODS)
     parser.add_argument("--memory", type=float, nargs="+", default=[], metavar="GB")
+    parser.add_argument("--shell", type=float, nargs="+", default=[], metavar="GB")
     parser.add_argument("--lazy", action="store_true")
-    parser.add_argument("--alone", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--beside-full", action="store_true")
+    parser.add_argument("--alone", nargs=4, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.alone:
-        in_memory(args.memory[0], args.noise[0])
+        how, size, noise, method = args.alone
+        print(json.dumps(ALONE[how](float(size), float(noise), method)))
         return
-    for size in args.memory:
-        for noise in args.noise:
-            subprocess.run(
-                [sys.executable, __file__, "--alone", "--memory", str(size), "--noise", str(noise)], check=True
-            )
-    if args.workers:
-        on_cluster(args.workers, int(args.rows), args.noise, args.methods, keep=not args.lazy)
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"
+    workers = [n for n in args.workers if n <= (os.cpu_count() or 1)]
+    if workers:
+        rows = on_cluster(workers, int(args.rows), args.noise, args.methods, keep=not args.lazy)
+        where = "made anew whenever it is read" if args.lazy else "in the memory of the workers"
+        print(markdown("On a cluster", f"{args.rows:,.0f} x {K}, {args.rows * K * 8e-9:.3g} GB, {where}.", rows))
+    for how, sizes, methods in (("memory", args.memory, args.methods), ("shell", args.shell, ["separate"])):
+        cases = [(size, noise, method) for method in methods for size in sizes for noise in args.noise]
+        rows = []
+        for size, noise, method in cases:  # each in a process of its own
+            command = [sys.executable, __file__, "--alone", how, str(size), str(noise), method]
+            found = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+            rows.append({"what": method, "GB": size, "noise": noise} | json.loads(found))
+            print(rows[-1], file=sys.stderr, flush=True)
+        if rows:
+            heading = {"memory": "In memory", "shell": "From the shell"}[how]
+            note = {"memory": "One process.", "shell": f"`bionica separate x.npy --sources {D} -o out.npy`."}[how]
+            print(markdown(heading, note, rows))
+    if args.beside_full:
+        rows = [beside_full(int(n), noise) for n in (1e5, 1e6) for noise in args.noise]
+        note = "Largest difference of the components over their standard error from halves; 5 seeds."
+        print(markdown("The sketch beside all rows", note, rows))
 
 
 if __name__ == "__main__":

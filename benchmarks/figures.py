@@ -63,7 +63,16 @@ COMMANDS = {
     ],
     "missing": ["benchmarks/missing.py"],
     "real_spectra": [f"benchmarks/real_spectra.py --data FOLDER --jobs JOBS{more}" for more in ("", " --counts")],
-    "cluster": ["benchmarks/cluster.py --workers 1 2 4 16", "benchmarks/cluster.py --memory 0.1 0.3 1 2"],
+    "cluster": [
+        f"benchmarks/cluster.py {options}"
+        for options in (
+            "--workers 1 2 4 16",
+            "--workers 2 --rows 1.25e8 --lazy --methods cone --noise 0.3",
+            "--memory 0.1 0.3 1 2 --methods cone batch",
+            "--shell 0.1 0.3 1 2",
+            "--beside-full",
+        )
+    ],
     "speed": ["benchmarks/speed.py --rounds 7 --tables matrices,one"],
 }
 #: Without --data these are skipped.

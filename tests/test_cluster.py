@@ -14,8 +14,12 @@ dask = pytest.importorskip("dask", reason="dask is not installed (the extra bion
 da = pytest.importorskip("dask.array", reason="dask is not installed (the extra bionica[dask])")
 distributed = pytest.importorskip("distributed", reason="distributed is not installed (the extra bionica[dask])")
 
+from sklearn.base import clone  # noqa: E402
+from typer.testing import CliRunner  # noqa: E402
+
 import bionica  # noqa: E402
 from bionica import BatchNICA, MinimumVolumeCone  # noqa: E402
+from bionica.cli import app  # noqa: E402
 
 N_BLOCKS, ROWS = 12, 5000  # more than the cone keeps
 
@@ -35,43 +39,79 @@ def in_memory():
     return np.concatenate([block(i) for i in range(N_BLOCKS)])
 
 
+ESTIMATORS = {"cone": MinimumVolumeCone(3, random_state=0), "batch": BatchNICA(3, random_state=0)}
+SPILL = {"distributed.worker.memory.target": 1e-4}  # of the memory of a worker: less than two blocks
+
+
 @pytest.fixture
-def client():
-    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
+def client(request):
+    """A cluster of two processes; a test may give options of Dask."""
+    options = {"distributed.comm.timeouts.connect": "3s"} | getattr(request, "param", {})
     with (
-        dask.config.set({"distributed.comm.timeouts.connect": "3s"}),
-        distributed.LocalCluster(**options) as cluster,
+        dask.config.set(options),
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, memory_limit="4GiB", dashboard_address=None
+        ) as cluster,
         distributed.Client(cluster) as client,
     ):
         yield client
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("persisted", [False, True])
-def test_a_worker_that_is_killed_changes_no_bit(client, persisted):
-    X = array(block, 0.05)
-    quiet = MinimumVolumeCone(3, random_state=0).fit(X)
+@pytest.mark.parametrize(
+    ("name", "persisted"),
+    [("cone", False), *(pytest.param(*case, marks=pytest.mark.slow) for case in [("cone", True), ("batch", True)])],
+)
+def test_a_worker_that_is_killed_changes_no_bit(client, name, persisted):
+    X, estimator = array(block, 0.05), ESTIMATORS[name]
+    quiet = estimator.fit(X).components_
     if persisted:
         X = X.persist()
         distributed.wait(X)
     pid = min(client.run(os.getpid).values())
     killer = threading.Timer(0.3, os.kill, (pid, signal.SIGKILL))
     killer.start()
-    cone = MinimumVolumeCone(3, random_state=0).fit(X)
+    components = estimator.fit(X).components_
     killer.join()
     assert pid not in client.run(os.getpid, on_error="ignore").values()
-    np.testing.assert_array_equal(cone.components_, quiet.components_)
-    expected = MinimumVolumeCone(3, random_state=0).fit(in_memory()).components_
-    np.testing.assert_allclose(cone.components_, expected, atol=1e-12)
+    np.testing.assert_array_equal(components, quiet)
+    np.testing.assert_allclose(components, estimator.fit(in_memory()).components_, atol=1e-10)
 
 
 @pytest.mark.slow
-def test_a_worker_without_bionica_is_named(client):
+@pytest.mark.parametrize("client", [SPILL], indirect=True)
+def test_blocks_that_are_spilled_to_disk_change_no_bit(client):
+    X = array().persist()
+    distributed.wait(X)
+    assert sum(client.run(lambda dask_worker: len(dask_worker.data.slow)).values()) > N_BLOCKS // 2
+    for estimator in ESTIMATORS.values():
+        spilled = estimator.fit(X).components_
+        with dask.config.set(scheduler="synchronous"):
+            np.testing.assert_array_equal(spilled, estimator.fit(array()).components_)
+
+
+def fatal(i):
+    """A block that ends its worker."""
+    return os._exit(1) if i == 3 else block(i)
+
+
+def anew(i):
+    """A block that differs whenever it is made."""
+    return block(time.time_ns())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("client", [{"distributed.scheduler.allowed-failures": 0}], indirect=True)
+def test_a_cluster_says_what_ended_a_fit(client):
+    for estimator in map(clone, ESTIMATORS.values()):
+        with pytest.raises(bionica.ClusterError, match="several workers died at one block"):
+            estimator.fit(array(fatal))
+        with pytest.raises(ValueError, match=r"have changed between two passes.*X\.persist\(\)"):
+            estimator.fit(array(anew))
+        assert not hasattr(estimator, "components_")
     client.run(lambda: sys.modules.update(bionica=None))
-    cone = MinimumVolumeCone(3, random_state=0)
     with pytest.raises(bionica.ClusterError, match="install the same version of bionica on all workers"):
-        cone.fit(array())
-    assert not hasattr(cone, "components_")
+        estimator.fit(array())
+    assert not hasattr(estimator, "components_")
 
 
 @pytest.mark.slow
@@ -84,7 +124,27 @@ def test_a_scheduler_that_goes_away_is_named_and_leaves_the_model(client):
     assert pickle.dumps(cone) == before
 
 
-@pytest.mark.parametrize("estimator", [MinimumVolumeCone(3, random_state=0), BatchNICA(3, random_state=0)])
+@pytest.mark.slow
+def test_a_scheduler_that_goes_away_while_sources_are_written_leaves_no_part_of_them(client, tmp_path):
+    zarr = pytest.importorskip("zarr", reason="zarr is not installed (the extra bionica[io])")
+    zarr.create_array(str(tmp_path / "x.zarr"), data=in_memory(), chunks=(200, 6))
+
+    def close():
+        while not any(tmp_path.glob(".*/**/c/*")):  # the first block of the sources
+            time.sleep(0.001)
+        client.sync(client.cluster.scheduler.close)
+
+    closing = threading.Thread(target=close)
+    closing.start()
+    options = ["--sources", "3", "--method", "cone", "--scheduler", client.scheduler.address]
+    result = CliRunner().invoke(app, ["separate", str(tmp_path / "x.zarr"), *options])
+    closing.join()
+    assert result.exit_code == 1
+    assert "the scheduler of the cluster is gone" in result.output
+    assert [path.name for path in tmp_path.iterdir()] == ["x.zarr"]
+
+
+@pytest.mark.parametrize("estimator", [clone(estimator) for estimator in ESTIMATORS.values()])
 def test_blocks_that_change_between_passes_are_named(estimator):
     calls = []
 
@@ -113,10 +173,6 @@ def test_separate_of_a_dask_array_is_that_of_the_array_in_memory():
 @pytest.mark.filterwarnings("ignore:Port .* is already in use:UserWarning")
 def test_the_command_line_fits_and_writes_on_a_cluster(tmp_path):
     zarr = pytest.importorskip("zarr", reason="zarr is not installed (the extra bionica[io])")
-    from typer.testing import CliRunner
-
-    from bionica.cli import app
-
     X, name = in_memory(), str(tmp_path / "x.zarr")
     zarr.create_array(name, data=X, chunks=(7000, 4))
 

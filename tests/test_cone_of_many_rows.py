@@ -14,6 +14,7 @@ from bionica.cone.fit import Settings
 from bionica.datasets import copula_uniform, mix
 from bionica.metrics import sinr
 from bionica.offline.whitening import ArrayRows, joined
+from conftest import reaction, worst_correlation
 
 N = 50_000  # a cone of 3 sources keeps 20,000
 
@@ -77,6 +78,21 @@ def test_a_dask_array_gives_the_same_for_any_blocks(snr_db, options):
         np.testing.assert_array_equal(other._learner.state.samples.number, cone._learner.state.samples.number)
     short = fitted(da.from_array(X[:700], chunks=(100, 6)), **options)
     np.testing.assert_allclose(short.components_, fitted(X[:700], **options).components_)
+
+
+@pytest.mark.parametrize(("rates", "noise", "worst"), [((0.2, 0.05), 0, 0.9997), ((0.05, 0.1), 0.003, 0.95)])
+def test_a_reaction_is_known_as_a_curve_in_blocks_too_and_not_if_its_rows_are_shuffled(rates, noise, worst):
+    da = pytest.importorskip("dask.array")
+    C, A, _ = reaction(*rates)
+    S = np.repeat(C, 170, axis=0)  # a random sample of 20,000 of 40,800 rows is kept
+    X = S @ A + noise * np.random.default_rng(0).standard_normal((len(S), 121))
+    shuffled = X[np.random.default_rng(1).permutation(len(X))]
+    quality = []
+    for rows in (X, shuffled):
+        cone, other = fitted(rows), fitted(da.from_array(rows, chunks=(7000, 50)))
+        np.testing.assert_allclose(other.components_, cone.components_, atol=1e-6 * np.abs(cone.components_).max())
+        quality += [worst_correlation(S, cone.transform(X)), worst_correlation(S, other.transform(X))]
+    assert min(quality[:2]) > worst > max(quality[2:])
 
 
 @pytest.mark.parametrize("snr_db", [None, 30])
