@@ -132,7 +132,7 @@ def diagnose(
                 found += exceeds("ambiguous", np.ones(len(W)))
                 moved = moved._replace(sources=np.ones(len(W)))
             found = [one for one in found if one.name != "uncertain"]
-            found += uncertain(measures.noise / measures.variance, moved.share)
+            found += uncertain(measures.noise / measures.variance, moved.share, moved.sources)
         if found and len(sound) < len(rows):
             found.append(finding("outliers", n=len(rows) - len(sound)))
     return Diagnosis(ranked_findings(found, tried), moved, band, measures, list(sources), list(mixtures))

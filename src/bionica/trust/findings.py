@@ -146,17 +146,19 @@ def exceeds(name: str, values: ArrayLike, of: str = "sources", **numbers: Any) -
     return [finding(name, values.max(), **({of: where} if values.ndim else {}), **numbers)]
 
 
-def uncertain(noise: Array, moved: Array) -> list[Finding]:
-    """The finding of outputs with a large error: shares of their variances that noise has, and that differs between halves."""
+def uncertain(noise: Array, moved: Array, error: Array) -> list[Finding]:
+    """The finding of outputs with a large error: shares of their variances that noise has, and that differs between halves.
+
+    What is said is `error`, their standard error with that of the model, which users see beside it.
+    """
     total = np.minimum(noise + moved, 1.0)
     worst = int(total.argmax())
-    is_noise = noise[worst] > moved[worst]
-    found = exceeds("uncertain", total, cause="noise" if is_noise else "fits to halves of the samples differ")
-    remedies = (
-        *("count",) * bool(total[worst] > 0.5),
-        "average" if is_noise else "more samples",
-    )  # most of it is no source
-    return [one._replace(remedies=remedies) for one in found]
+    is_noise, is_model = noise[worst] > moved[worst], error[worst] ** 2 > 2 * total[worst]
+    cause = "the model" if is_model else "noise" if is_noise else "fits to halves of the samples differ"
+    said = np.max(error, where=total > CHECKS["uncertain"].limit, initial=0.0)
+    found = exceeds("uncertain", total, cause=cause, error=float(said))
+    remedies = (*("count",) * bool(total[worst] > 0.5), "average" if is_noise else "more samples")  # most is no source
+    return [one._replace(remedies=() if is_model else remedies) for one in found]  # other findings say what to do
 
 
 def undecided(count: Count) -> list[Finding]:
@@ -245,10 +247,11 @@ def measure(
     subtracted = np.zeros(d) if tracking else _subtracted(U, outside)
     quartile = np.partition(U, len(U) // 4, axis=0)[len(U) // 4]
     left_open = _turned(U) if uncorrelated else _enlarged(U, _untouched(U, np.sqrt(own), min(roughness(X), 1.0)))
+    error = own + shared / weakest * energy + (subtracted + left_open) * variance
     found = [
         *(exceeds("scale", np.maximum(variance, 1 / variance)) if uncorrelated else []),
         *(exceeds("transposed", roughness(X.T) / roughness(X)) if n < k else []),
-        *uncertain(own / variance, np.zeros(d)),
+        *uncertain(own / variance, np.zeros(d), np.sqrt(np.minimum(error / variance, 1.0))),
         *(
             exceeds("directions", max(leading - white, 0.0) / weakest, d=d)
             or exceeds("structure", _structure(E, square, X, d), d=d)
@@ -271,7 +274,7 @@ def measure(
     return Measures(
         variance=variance,
         noise=own,
-        error=own + shared / weakest * energy + (subtracted + left_open) * variance,
+        error=error,
         negativity=np.mean(np.minimum(U, 0) ** 2, axis=0) / energy,
         is_nonnegative=nonnegative,
         residual=float(np.sum(square - E.mean(axis=0) ** 2)) / total if total else 0.0,
