@@ -7,6 +7,7 @@ import pytest
 
 import bionica
 from bionica import BatchNICA, MinimumVolumeCone, StreamingNICA, separate, separation
+from bionica.cone import count
 from bionica.trust.count import Count
 from bionica.trust.diagnosis import Diagnosis
 from bionica.trust.outliers import are_inliers
@@ -146,6 +147,31 @@ def test_outputs_that_are_zero_everywhere_are_never_a_result(monkeypatch):
     monkeypatch.setattr(bionica.BatchNICA, "transform", lambda self, X: np.zeros((len(X), 3)))
     with pytest.raises(ValueError, match="output 0 is zero in all samples"):
         bionica.separate(problem("abundances", 300)[0], 3, method="batch")
+
+
+@pytest.mark.parametrize("quantile", [0.95, 0.7])
+def test_a_ceiling_is_said_first_and_adds_no_source_and_no_refit(quantile, monkeypatch):
+    """Its bends are directions of their own, which were counted: 6 sources of 3, or 46."""
+    rng = np.random.default_rng(0)
+    X = rng.gamma(0.5, size=(400, 3)) @ rng.random((3, 60))
+    refits, rough_cones = [], count.rough_cones
+    monkeypatch.setattr(count, "rough_cones", lambda *given: refits.append(given) or rough_cones(*given))
+    plain = bionica.separate(X, random_state=0)
+    needed = len(refits)
+    clipped = bionica.separate(np.minimum(X, np.quantile(X, quantile, axis=0)), random_state=0)
+    assert len(refits) <= 2 * needed and len(clipped.components_) == len(plain.components_) == 3
+    assert clipped.alternatives_ == {}
+    first, *others = clipped.diagnosis_.sentences
+    assert "saturated" in first and first.endswith("Set the saturated cells to NaN, or leave these samples out.")
+    assert not any("number of sources" in sentence or "more samples" in sentence for sentence in others)
+
+
+def test_sources_are_not_counted_where_hardly_a_sample_is_below_the_ceiling():
+    X = np.random.default_rng(0).gamma(0.5, size=(400, 3)) @ np.random.default_rng(1).random((3, 60))
+    with pytest.raises(
+        ValueError, match="have saturated cells, and the others are too few to count sources: give n_comp"
+    ):
+        bionica.separate(np.minimum(X, np.quantile(X, 0.1, axis=0)))
 
 
 @pytest.mark.parametrize("clip", [0.7, 0.85])

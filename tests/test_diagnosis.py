@@ -35,6 +35,17 @@ def names(diagnosis):
     return [one.name for one in diagnosis.findings]
 
 
+@IGNORED
+def test_a_finding_and_the_table_give_one_error():
+    """Without noise and one source too few: the finding said 21 %, and the table 83 %."""
+    rng = np.random.default_rng(1)
+    X = (rng.exponential(size=(300, 4)) * (rng.random((300, 4)) < 0.7)) @ rng.random((4, 8))
+    found = MinimumVolumeCone(3, random_state=0).fit(X).diagnose(X)
+    (finding,) = (one for one in found.findings if one.name == "uncertain")
+    assert finding.values["error"] == found.uncertainty_.sources[[*finding.sources]].max() > 0.5
+    assert finding.text().endswith("(the model).") and names(found)[0] == "directions"
+
+
 @RIGHT
 @pytest.mark.parametrize("estimator", [BatchNICA, MinimumVolumeCone, StreamingNICA, ConeNetwork, InterneuronNICA])
 def test_a_right_fit_is_called_right(estimator):

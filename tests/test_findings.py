@@ -244,13 +244,18 @@ def test_the_number_of_sources_is_named_first_and_each_remedy_once_unless_it_was
     assert ranked_findings([noise])[0].remedies == ("average",)
 
 
-def test_noise_or_halves_are_named_as_the_cause_of_an_error():
-    assert uncertain(np.array([0.01, 0.02]), np.array([0.01, 0.01])) == []
-    (noise,) = uncertain(np.array([0.01, 0.03]), np.array([0.01, 0.02]))
-    (halves,) = uncertain(np.array([0.01, 0.02]), np.array([0.01, 0.03]))
+def test_noise_halves_or_the_model_are_named_as_the_cause_of_an_error():
+    error = np.array([0.5, 0.3])
+    assert uncertain(np.array([0.01, 0.02]), np.array([0.01, 0.01]), error) == []
+    (noise,) = uncertain(np.array([0.01, 0.03]), np.array([0.01, 0.02]), error)
+    (halves,) = uncertain(np.array([0.01, 0.02]), np.array([0.01, 0.03]), error)
+    (model,) = uncertain(np.array([0.01, 0.03]), np.array([0.01, 0.02]), np.array([0.1, 0.8]))
     assert noise.sources == halves.sources == (1,)
-    assert noise.values["value"] == pytest.approx(0.05)
-    assert noise.remedies == ("average",) and halves.remedies == ("more samples",)
+    assert (
+        noise.values["value"] == pytest.approx(0.05) and noise.values["error"] == 0.3 and model.values["error"] == 0.8
+    )
+    assert noise.remedies == ("average",) and halves.remedies == ("more samples",) and model.remedies == ()
+    assert [one.values["cause"].split()[-1] for one in (noise, halves, model)] == ["noise", "differ", "model"]
 
 
 @pytest.mark.parametrize(("sigma", "nonnegative"), [(0.9, False), (1.1, True)])

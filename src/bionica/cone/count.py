@@ -6,11 +6,14 @@ from numpy.typing import NDArray
 
 from .._compat.blas import one_blas_thread
 from ..trust import count
+from ..trust.findings import unsaturated
 from .fit import rough_cones
 
 
 def count_sources(X: NDArray[Any], *, most: int = 12, seed: int = 0) -> count.Count:
     """Count the sources of the samples X (n, k), finite; a few thousand are enough. In white noise, more than `most` are counted.
+
+    Samples with saturated cells are left out: a ceiling bends the mixtures, and would be counted as sources.
 
     Examples
     --------
@@ -21,4 +24,4 @@ def count_sources(X: NDArray[Any], *, most: int = 12, seed: int = 0) -> count.Co
     3
     """
     with one_blas_thread():
-        return count.count_sources(X, rough_cones, most=most, seed=seed)
+        return count.count_sources(unsaturated(X), rough_cones, most=most, seed=seed)

@@ -135,7 +135,7 @@ def diagnose(
             if not (curve or tracking):
                 found += exceeds("changed", moved.change)
             found = [one for one in found if one.name != "uncertain"]
-            found += uncertain(measures.noise / measures.variance, moved.share)
+            found += uncertain(measures.noise / measures.variance, moved.share, moved.sources)
         if found and len(sound) < len(rows):
             found.append(finding("outliers", n=len(rows) - len(sound)))
     return Diagnosis(ranked_findings(found, tried), moved, band, measures, list(sources), list(mixtures))

@@ -29,17 +29,25 @@ class Check(NamedTuple):
 # Of the variance of an output. On 300 fresh mixtures of benchmarks/trust.py, number told, this and 0.04 for "directions" call 5 of
 # 91 wrong fits right (7 and 9 with 0.06 and 0.1; 10 with "directions" at 0.3), and 6 of 123 right ones wrong (6, 5; 6).
 _ERROR = 0.04
+_FEW = 20  # samples without a saturated cell
 #: All checks, the gravest first. The limits lie between what right fits (worst source above 0.99) and wrong fits (below 0.9)
 #: measured on seeds 860000 to 860799, 861000 to 861239, 897000 to 898259 and 980000 to 985259 of benchmarks/trust.py, and on 600
 #: problems of another generator. Outputs are {sources}, mixtures {mixtures}.
 CHECKS = {
     "constant": Check(0, "X does not vary: all samples are equal, and nothing can be separated"),
+    # Cells with the largest value, over those with the next one.
+    "ceiling": Check(
+        10, "{mixtures}: saturated (largest value in {value:.0f} cells for one with the next)", ("saturated",)
+    ),
     # Factor by which the variance of an output of nonnegative ICA differs from 1; infinite if it is 0 or overflows.
     "scale": Check(4, "{sources}: variance {value:.2g} times too large or small", ("same scale",)),
     # Typical largest output of a sample while a network learns: right 1 to 10; rates that fail 1e5 and more.
     "huge": Check(1e3, "outputs are {value:.2g} where 1 is right, because the weights diverge", ("rates",)),
     # Roughness of neighbouring columns over that of neighbouring rows: transposed spectra 100.
     "transposed": Check(20, "X may be transposed: neighbouring rows are alike, columns are not", ("transpose",)),
+    # A reason for other findings: the 1 % quantile of each mixture over its median. Half-silent sources have 0,
+    # exponential ones 0.14 to 0.2, abundances 0.08 to 0.32; with 100 counts on 300 it is 0.3.
+    "offset": Check(0.25, "no mixture comes near zero (all above {value:.0%} of their median)", ("dark",)),
     # Baselines, batches and autofluorescence are sources too: only who knows the samples can choose.
     "number": Check(0, "the number of sources is not certain: {reason}", ("candidates",)),
     # `Uncertainty.change`: right fits .014 at most, a drift of the mixing, which is fitted well by twice as many sources, .28 and
@@ -51,9 +59,6 @@ CHECKS = {
     "directions": Check(0.04, "X has a signal beyond {d} sources ({value:.2g} times the weakest one)", ("count",)),
     # Largest ratio of successive singular values of the residual: real sets 1 to 4; too few sources (kinetics, HPLC-DAD) 9 to 18.
     "structure": Check(6, "what {d} sources do not explain is not noise: it has a few strong directions", ("count",)),
-    # A reason for other findings: the 1 % quantile of each mixture over its median. Half-silent sources have 0,
-    # exponential ones 0.14 to 0.2, abundances 0.08 to 0.32; with 100 counts on 300 it is 0.3.
-    "offset": Check(0.25, "no mixture comes near zero (all above {value:.0%} of their median)", ("dark",)),
     # Share of the variance of an output that is noise, or error of the fit as halves of the samples show.
     "uncertain": Check(_ERROR, "{sources}: standard error {error:.0%} of the standard deviation, or more ({cause})"),
     # The same of what nonnegativity leaves open where few samples come near zero (`_enlarged`, `_turned`).
@@ -71,10 +76,6 @@ CHECKS = {
     # below twice that number in all of 2,100 outputs of made-up reactions, titrations and chromatograms.
     "ambiguous": Check(0.2, "{sources}: not determined by nonnegativity alone", ("known", "background")),
     "duplicate": Check(0.95, "{sources}: nearly alike (correlation {value:.2f})", ("count",)),
-    # Cells with the largest value, over those with the next one.
-    "ceiling": Check(
-        10, "{mixtures}: saturated (largest value in {value:.0f} cells for one with the next)", ("saturated",)
-    ),
     # Reasons for other findings.
     "unsettled": Check(
         0, "the walls of the cone did not settle, and the fit is a stage on their way", ("count", "average")
@@ -151,17 +152,19 @@ def exceeds(name: str, values: ArrayLike, of: str = "sources", **numbers: Any) -
     return [finding(name, values.max(), **({of: where} if values.ndim else {}), **numbers)]
 
 
-def uncertain(noise: Array, moved: Array) -> list[Finding]:
-    """The finding of outputs with a large error: shares of their variances that noise has, and that differs between halves."""
+def uncertain(noise: Array, moved: Array, error: Array) -> list[Finding]:
+    """The finding of outputs with a large error: shares of their variances that noise has, and that differs between halves.
+
+    What is said is `error`, their standard error with that of the model, which users see beside it.
+    """
     total = np.minimum(noise + moved, 1.0)
     worst = int(total.argmax())
-    is_noise = noise[worst] > moved[worst]
-    found = exceeds("uncertain", total, cause="noise" if is_noise else "fits to halves of the samples differ")
-    remedies = (
-        *("count",) * bool(total[worst] > 0.5),
-        "average" if is_noise else "more samples",
-    )  # most of it is no source
-    return [one._replace(remedies=remedies) for one in found]
+    is_noise, is_model = noise[worst] > moved[worst], error[worst] ** 2 > 2 * total[worst]
+    cause = "the model" if is_model else "noise" if is_noise else "fits to halves of the samples differ"
+    said = np.max(error, where=total > CHECKS["uncertain"].limit, initial=0.0)
+    found = exceeds("uncertain", total, cause=cause, error=float(said))
+    remedies = (*("count",) * bool(total[worst] > 0.5), "average" if is_noise else "more samples")  # most is no source
+    return [one._replace(remedies=() if is_model else remedies) for one in found]  # other findings say what to do
 
 
 def undecided(count: Count) -> list[Finding]:
@@ -176,8 +179,11 @@ def ranked_findings(found: Iterable[Finding], tried: Collection[str] = ()) -> tu
     """The findings, the gravest first, each with one remedy at most, which was not `tried` and no graver finding names."""
     named, ranked = set(tried), []
     found = sorted(found, key=lambda one: list(CHECKS).index(one.name))
-    if {"directions", "structure"} & {one.name for one in found}:  # what is unexplained is no noise
+    names = {one.name for one in found}
+    if {"directions", "structure"} & names:  # what is unexplained is no noise
         named.add("average")
+    if "ceiling" in names:  # what is cut off is not explained by sources, however many there are
+        named |= {"count", "more samples"}
     for one in found:
         ranked.append(one._replace(remedies=tuple(key for key in one.remedies if key not in named)[:1]))
         named |= set(one.remedies)
@@ -247,10 +253,11 @@ def measure(
     subtracted = np.zeros(d) if tracking else _subtracted(U, outside)
     quartile = np.partition(U, len(U) // 4, axis=0)[len(U) // 4]
     left_open = _turned(U) if uncorrelated else _enlarged(U, _untouched(U, np.sqrt(own), min(roughness(X), 1.0)))
+    error = own + shared / weakest * energy + (subtracted + left_open) * variance
     found = [
         *(exceeds("scale", np.maximum(variance, 1 / variance)) if uncorrelated else []),
         *(exceeds("transposed", roughness(X.T) / roughness(X)) if n < k else []),
-        *uncertain(own / variance, np.zeros(d)),
+        *uncertain(own / variance, np.zeros(d), np.sqrt(np.minimum(error / variance, 1.0))),
         *(
             exceeds("directions", max(leading - white, 0.0) / weakest, d=d)
             or exceeds("structure", _structure(E, square, X, d), d=d)
@@ -273,12 +280,23 @@ def measure(
     return Measures(
         variance=variance,
         noise=own,
-        error=own + shared / weakest * energy + (subtracted + left_open) * variance,
+        error=error,
         negativity=np.mean(np.minimum(U, 0) ** 2, axis=0) / energy,
         is_nonnegative=nonnegative,
         residual=float(np.sum(square - E.mean(axis=0) ** 2)) / total if total else 0.0,
         findings=tuple(found),
     )
+
+
+def unsaturated(X: Array) -> Array:
+    """The samples without a saturated cell, which are mixtures as all others would be; ValueError if hardly any are."""
+    sound = X[~((X == X.max(axis=0)) & (_clipped(X) > CHECKS["ceiling"].limit)).any(axis=1)]
+    if len(sound) < min(_FEW, len(X) / 2):
+        raise ValueError(
+            f"{len(X) - len(sound)} of {len(X)} samples have saturated cells, and the others are too few to count sources: "
+            f"give n_components, or {REMEDIES['saturated'].partition(',')[0]}"
+        )
+    return sound
 
 
 def _clipped(X: Array) -> Array:
