@@ -40,7 +40,7 @@ SETS = {
     "alcohol": 3, "dorrit": 4, "moffett": 3, "rnagenes_celseq2": 3, "seqc": 2,
 }  # fmt: skip
 PROPORTIONS = ("samson", "moffett", "seqc")
-#: Of networks that were tuned on samson: mean spectral angle in radians, RMSE of abundances.
+#: What is published of networks whose settings were chosen on the truth of samson: mean spectral angle, RMSE of abundances.
 PUBLISHED = "SAD .0253 to .037 rad, RMSE .027 to .053"
 CURVE_SEEDS = 30
 
@@ -392,7 +392,7 @@ def lines(folder, jobs, before):
         model = MinimumVolumeCone(3, normalize="sum", random_state=0).fit(data["X"])
         angle = bionica.metrics.spectral_angle(data["S"], model.spectra_)
         error = bionica.metrics.rmse_abundances(data["C"], model.transform(data["X"]))
-        yield f"\nsamson: SAD {angle:.4f} rad, RMSE {error:.3f}; networks tuned on it: {PUBLISHED}."
+        yield f"\nsamson: SAD {angle:.4f} rad, RMSE {error:.3f}; published networks, tuned on its truth: {PUBLISHED}."
     yield f"\n## Samples that follow a curve, {CURVE_SEEDS} cases each, made up\n"
     yield "Worst source: median (10 % quantile). Wrong: below .9, right: over .99. Errors: share of outputs with an error below two"
     yield "standard errors (`uncertainty_.sources`) and .02. Inside: share of the channels with the true spectrum inside `band_`.\n"
