@@ -357,10 +357,17 @@ def test_nobody_listens_any_more_before_the_network_starts(problem, n_read):
     assert "sources in" not in errors
 
 
-def test_a_short_pipe_is_answered(problem):
+def test_a_short_pipe_is_answered(tmp_path, problem):
     X = problem[1][problem[1].any(axis=1)]
     assert len(numbers(separate("-", "--sources", 3, fed=text(X[:50])))) == 50
-    separate("-", *AT_ONCE, fed=text(X[:1]))
+    separate("-", *AT_ONCE, "--model", tmp_path / "m", fed=text(X[:1]))
+
+
+def test_a_pipe_whose_answers_are_all_zero_is_an_error(problem):
+    X = problem[1][problem[1].any(axis=1)]
+    ended = separate("-", *AT_ONCE, fed=text(X[:1]), code=1)
+    assert "ended after 1 sample, and every output was zero: give more" in ended.stderr
+    assert (numbers(ended) == 0).all()
 
 
 def test_too_few_samples_to_start_are_said_to_be(tmp_path, problem):
