@@ -228,6 +228,21 @@ def test_sources_that_are_never_zero_are_doubted_and_those_that_are_sometimes_ar
     assert "dark level" in str(diagnosis)
 
 
+@pytest.mark.parametrize(("n", "least"), [(100, 20), (30, 15)])
+def test_samples_below_a_ceiling_are_20_or_half_at_least(n, least):
+    X = np.random.default_rng(0).random((n, 3))
+
+    def clipped(below):
+        ceiling = np.sort(X[:, 0])[below]
+        return np.minimum(X, [ceiling, 1, 1]), X[X[:, 0] < ceiling]
+
+    given, sound = clipped(least)
+    assert len(sound) == least and np.array_equal(findings.unsaturated(given), sound)
+    assert np.array_equal(findings.unsaturated(X), X)
+    with pytest.raises(ValueError, match=f"{n - least + 1} of {n} samples have saturated cells"):
+        findings.unsaturated(clipped(least - 1)[0])
+
+
 def test_a_constant_mixture_is_not_saturated():
     X = np.column_stack([sources(), np.full(N, 7.0)])
     assert "ceiling" not in found(X, np.eye(3, 4), np.eye(4, 3), uncorrelated=False)
