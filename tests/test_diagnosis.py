@@ -36,6 +36,23 @@ def names(diagnosis):
 
 
 @IGNORED
+@pytest.mark.parametrize("k", [20, 200])
+def test_noise_that_many_mixtures_average_is_named_and_no_problem(k, share=0.41):
+    """White noise leaves its share of the variance in the k - d directions that the outputs do not have."""
+    rng = np.random.default_rng(0)
+    X = sparse(2000, 3) @ rng.random((3, k))
+    X += np.sqrt(X.var(axis=0).mean() * share / (1 - share)) * rng.standard_normal(X.shape)
+    found = MinimumVolumeCone(3, random_state=0).fit(X).diagnose(X)
+    assert found.measures.residual == pytest.approx((1 - 3 / k) * share, rel=0.02)
+    if found.ok:
+        assert (
+            k == 200 and f"{found.measures.residual:.1%} of the variance of X, looks like noise." in found.sentences[0]
+        )
+    else:
+        assert k == 20 and found.findings[0].values["cause"] == "noise" and found.findings[0].remedies == ("average",)
+
+
+@IGNORED
 def test_a_finding_and_the_table_give_one_error():
     """Without noise and one source too few: the finding said 21 %, and the table 83 %."""
     rng = np.random.default_rng(1)

@@ -10,7 +10,7 @@ from bionica import MinimumVolumeCone
 from bionica.metrics import correlation_floor
 from bionica.offline.whitening import rank_of
 from bionica.separation import _better
-from bionica.trust import count, findings
+from bionica.trust import ambiguity, count, findings
 from bionica.trust.diagnosis import Diagnosis, diagnose
 from bionica.trust.findings import exceeds, finding, measure, ranked_findings, uncertain
 from bionica.trust.halves import Uncertainty, follows_curve, is_nonnegative, match, roughness, uncertainty
@@ -226,6 +226,32 @@ def test_sources_that_are_never_zero_are_doubted_and_those_that_are_sometimes_ar
         assert [one.name for one in diagnosis.findings] == (["offset", "facets"] if offset else [])
     assert "Bring samples in which some sources are absent" in str(diagnosis)
     assert "dark level" in str(diagnosis)
+
+
+@pytest.mark.parametrize(("n", "least"), [(100, 20), (30, 15)])
+def test_samples_below_a_ceiling_are_20_or_half_at_least(n, least):
+    X = np.random.default_rng(0).random((n, 3))
+
+    def clipped(below):
+        ceiling = np.sort(X[:, 0])[below]
+        return np.minimum(X, [ceiling, 1, 1]), X[X[:, 0] < ceiling]
+
+    given, sound = clipped(least)
+    assert len(sound) == least and np.array_equal(findings.unsaturated(given), sound)
+    assert np.array_equal(findings.unsaturated(X), X)
+    with pytest.raises(ValueError, match=f"{n - least + 1} of {n} samples have saturated cells"):
+        findings.unsaturated(clipped(least - 1)[0])
+
+
+@pytest.mark.parametrize(("n", "said"), [(4, "mixture 3: "), (5, "mixture 3 and 1 more: ")])
+def test_four_mixtures_are_named_and_the_others_counted(n, said):
+    assert finding("ceiling", 11, mixtures=range(n)).text().startswith(f"mixture 0, mixture 1, mixture 2, {said}")
+
+
+def test_the_error_of_a_band_is_the_root_mean_square_sine_to_its_first_member():
+    """Whatever the scale and the sign of the members: sines 0, 0.6, 0.6 and 1."""
+    rows = np.array([[[1.0, 0.0]], [[4.0, 3.0]], [[-8.0, 6.0]], [[0.0, 0.1]]])
+    assert ambiguity._error(rows) == pytest.approx(np.sqrt((0.36 + 0.36 + 1) / 4))
 
 
 def test_a_constant_mixture_is_not_saturated():

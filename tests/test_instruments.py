@@ -58,16 +58,20 @@ def test_jcamp_dx_that_contradicts_itself_is_refused(tmp_path, capsys):
     assert capsys.readouterr().out == ""
 
 
-def test_spc_by_its_description(tmp_path):
-    """The header of 512 bytes, version 4B, even axis in wavenumbers; subfiles of 32 bytes and float32."""
-    pytest.importorskip("spc_io")
+def spc_bytes(X):
+    """The header of 512 bytes, version 4B, even axis in wavenumbers from 400 to 410; subfiles of 32 bytes and float32."""
     kinds = "<BBBbi2diBBBBi9s9sH32s130s30siiBBhf48sfifB187s"
-    blank, numbers = [b""] * 3, [4, 0x4B, 0, -128, 6, 400.0, 410.0, 3, 1, 2, 0, 0, 0]
+    blank, numbers = [b""] * 3, [4, 0x4B, 0, -128, X.shape[1], 400.0, 410.0, len(X), 1, 2, 0, 0, 0]
     values = [*numbers, *blank[:2], 0, *blank, *[0] * 6, b"", *[0] * 4, b""]
     content = struct.pack(kinds, *values)
     for i, y in enumerate(X):
         content += struct.pack("<Bbhfffiif4s", 0, -128, i, i, i + 1, 0, 0, 0, 0, b"") + y.astype("<f4").tobytes()
-    (tmp_path / "x.spc").write_bytes(content)
+    return content
+
+
+def test_spc_by_its_description(tmp_path):
+    pytest.importorskip("spc_io")
+    (tmp_path / "x.spc").write_bytes(spc_bytes(X))
     with open_reader(tmp_path / "x.spc") as reader:
         np.testing.assert_allclose(reader.read(), X, atol=1e-6)
         np.testing.assert_allclose(reader.wavelengths, WAVENUMBERS)

@@ -259,7 +259,9 @@ def test_a_first_line_of_wavelengths_is_a_header(read, wavelengths, form, corner
         assert len(read(lines_of([names, *rows]), header=False)[0]) == 301
 
 
-@pytest.mark.parametrize("first", ["0,1", "450,550,650", "450.5,550.5,650.5,750.5", "1,4,9,16,25", "a,b,2,1,3"])
+@pytest.mark.parametrize(
+    "first", ["0,1", "400,400,410,410", "450,550,650", "450.5,550.5,650.5,750.5", "1,4,9,16,25", "a,b,2,1,3"]
+)
 def test_a_line_that_may_be_names_or_a_sample_is_asked_for(read, refused, rng, first):
     assert "header=False" in refused("400,402,404\n22,671,876\n133,744,829\n33,543,662\n")
     assert "header=False" in refused("450,650\n312.0,800.0\n290.0,771.0\n")

@@ -222,6 +222,12 @@ def test_one_sample_has_the_precision_that_is_asked_for():
     assert samples.one(owner, np.ones(3, np.float32)).dtype == np.float32
 
 
+@pytest.mark.parametrize(("n", "last", "kept"), [(9000, 300, 1200), (9000, 100, 1000), (800, 100, 800)])
+def test_the_last_rows_are_four_horizons_or_a_thousand(n, last, kept):
+    X = np.arange(2.0 * n).reshape(n, 2)
+    assert np.array_equal(samples.some_rows(X, last=last), X[-kept:])
+
+
 if __name__ == "__main__":
     for method, name, found in table():
         sys.stdout.write(f"{name}.{method}\n")

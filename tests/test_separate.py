@@ -7,13 +7,14 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 import bionica
-from bionica import io
+from bionica import io, report
 from bionica.cli import app
 from bionica.cli.console import StandardInput
 from bionica.metrics import match_sources, permutation_error
@@ -144,6 +145,34 @@ def test_images_are_recovered_as_images(tmp_path, rng):
     assert "sources-2.png exists already" in refused(*names, "--model", tmp_path / "m")
     assert "m" not in left(tmp_path)
     assert "the same file" in refused(names[0], names[2], "-o", tmp_path / "mixed.png", "--force")
+
+
+def test_a_report_of_an_image_shows_where_it_is_not_explained(tmp_path, rng):
+    """A disk of a fourth dye; pixels of a corner are masked."""
+    y, x = np.mgrid[:60, :80]
+    disk = (y - 30) ** 2 + (x - 50) ** 2 < 80
+    S = np.stack([rng.random((60, 80)) * (rng.random((60, 80)) < 0.5) for _ in range(3)] + [disk], axis=-1)
+    cube = S @ rng.random((4, 6)) + 0.01 * rng.standard_normal((60, 80, 6))
+    cube[:9, :9] = np.nan
+    np.save(tmp_path / "x.npy", cube)
+    with io.open_reader(tmp_path / "x.npy", missing=True) as reader:
+        X, labels = reader.sample(10_000)
+        with warnings.catch_warnings(action="ignore"):
+            network = bionica.MinimumVolumeCone(3, random_state=0).fit(X)
+            network.diagnosis_ = network.diagnose(X)
+        given = {"numbers": np.arange(len(X)), "labels": labels, "names": [*"abc"], "lines": [], "facts": []}
+        figures = report.write_separation(tmp_path / "r.html", network, reader, X, **given)
+    (picture,) = (figure.axes[0].images[0].get_array() for name, figure in figures if name == "residual_image")
+    assert picture[disk].mean() > 3 * picture[~disk].mean() and (picture[:9, :9] == 0).all()
+    limits = [figure.axes[0].images[0].get_clim() for name, figure in figures if name in ("sources", "mixtures")]
+    assert np.isfinite(limits).all() and "root mean square in each pixel" in (tmp_path / "r.html").read_text()
+
+
+@pytest.mark.parametrize("most", [1, 7, 240])
+def test_rows_that_are_drawn_do_not_alias_with_a_period(most):
+    rows = report._some(1000, most)
+    assert 0 < len(rows) <= most and (np.diff(rows) > 0).all()
+    assert most < 9 or len({*np.diff(rows).tolist()}) > 2
 
 
 # ---------------------------------------------------------------------------------------------- errors
@@ -357,10 +386,17 @@ def test_nobody_listens_any_more_before_the_network_starts(problem, n_read):
     assert "sources in" not in errors
 
 
-def test_a_short_pipe_is_answered(problem):
+def test_a_short_pipe_is_answered(tmp_path, problem):
     X = problem[1][problem[1].any(axis=1)]
     assert len(numbers(separate("-", "--sources", 3, fed=text(X[:50])))) == 50
-    separate("-", *AT_ONCE, fed=text(X[:1]))
+    separate("-", *AT_ONCE, "--model", tmp_path / "m", fed=text(X[:1]))
+
+
+def test_a_pipe_whose_answers_are_all_zero_is_an_error(problem):
+    X = problem[1][problem[1].any(axis=1)]
+    ended = separate("-", *AT_ONCE, fed=text(X[:1]), code=1)
+    assert "ended after 1 sample, and every output was zero: give more" in ended.stderr
+    assert (numbers(ended) == 0).all()
 
 
 def test_too_few_samples_to_start_are_said_to_be(tmp_path, problem):

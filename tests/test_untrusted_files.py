@@ -18,7 +18,7 @@ import pytest
 import scipy.io
 
 from conftest import read
-from test_instruments import jcamp_text
+from test_instruments import jcamp_text, spc_bytes
 from test_io import changed, refused, workbook
 
 h5py = pytest.importorskip("h5py")
@@ -157,7 +157,9 @@ def test_opening_a_file_opens_this_file_only(tmp_path, rng):
     X = rng.random((6, 4))
     names = ["csv", "xlsx", "npy", "npz", "mat", "h5", "zarr", "parquet", "png"]
     names += ["link", "virtual", "external", "ome", "pipe"]  # these refer to another file
-    names += [name for name, package in {"jdx": "jcamp", "fcs": "flowio"}.items() if find_spec(package)]
+    names += [
+        name for name, package in {"jdx": "jcamp", "fcs": "flowio", "spc": "spc_io"}.items() if find_spec(package)
+    ]
     folders = {name: tmp_path / name for name in names}
     for folder in folders.values():
         folder.mkdir()
@@ -198,6 +200,8 @@ def test_opening_a_file_opens_this_file_only(tmp_path, rng):
         (folders["jdx"] / "x.jdx").write_text(
             jcamp_text(rng.random(6)).replace("##YUNITS", "##SOURCE REFERENCE=secret\n##YUNITS")
         )
+    if "spc" in folders:
+        (folders["spc"] / "x.spc").write_bytes(spc_bytes(X))
     if "fcs" in folders:
         with (folders["fcs"] / "x.fcs").open("wb") as file:
             importlib.import_module("flowio").create_fcs(file, X.ravel().tolist(), [*"abcd"])

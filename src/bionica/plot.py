@@ -218,7 +218,7 @@ def images(Y: ArrayLike, shape: tuple[int, ...], *, names: Names = None, axes: A
         axes = figure.subplots(1, Y.shape[1], squeeze=False)[0]
     axes = np.ravel(axes)
     for ax, y, title in zip(axes, (Y / _largest(Y)).T, names or [""] * len(axes), strict=True):  # in range of float32
-        limits = {"vmin": min(0.0, y.min()), "vmax": np.quantile(y, 0.999) or None}
+        limits = {"vmin": min(0.0, np.nanmin(y)), "vmax": np.nanquantile(y, 0.999) or None}  # NaN: masked
         ax.imshow((np.clip(y, 0, 1) if len(shape) == 3 else y).reshape(shape), cmap="gray", **limits)
         ax.set(xticks=[], yticks=[])
         ax.set_title(title, fontsize=10)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import plot
-from .io import wavelengths_in, write_atomically
+from .io import RowSample, wavelengths_in, write_atomically
 
 Array = NDArray[Any]
 Sections = list[tuple[str, list[str]]]
@@ -168,15 +168,14 @@ def write_separation(
     """
     figures: list[tuple[str, Any]] = []
     show = partial(drawing, keep=figures)
-    step, t_label, mixtures = max(1, len(X) // _DRAWN), "sample", reader.names
-    X, t = X[::step], numbers[::step]
+    rows, t_label, mixtures = _some(len(X), _DRAWN), "sample", reader.names
+    X, t = X[rows], numbers[rows]
     for name, column in zip(reader.label_names, labels, strict=False):
         with suppress(ValueError):  # text: names of the samples
-            t, t_label = np.array([float(str(cell)) for cell in column[::step]]), name or t_label
+            t, t_label = np.array([float(str(cell)) for cell in column[rows]]), name or t_label
     A, Y = np.asarray(network.mixing_), network.transform(X)
     known = ~np.isnan(Y[:, 0])  # rows without numbers, such as masked pixels, have no outputs
-    if not known.all() and reader.image_shape is None:
-        X, Y, t = X[known], Y[known], t[known]
+    X, Y, t = X[known], Y[known], t[known]
     X = np.where(np.isnan(X), Y @ A.T, X)  # a missing cell has no residual
     U = X @ np.asarray(network.components_).T
     diagnosis, choice, d = network.diagnosis_, getattr(network, "choice_", None), min(len(names), MOST_SOURCES)
@@ -207,7 +206,8 @@ def write_separation(
         step = -(-max(reader.image_shape[:2]) // _SIDE)
         pixels = np.arange(reader.n_samples).reshape(reader.image_shape)[::step, ::step]
         mixed = reader.corrected(reader.fetch(pixels.ravel()))
-        sections["Sources"] = [_images(show, "sources", network.transform(mixed), pixels.shape, shown)]
+        maps = network.transform(mixed)
+        sections["Sources"] = [_images(show, "sources", maps, pixels.shape, shown)]
         sections["Mixtures"] = [_images(show, "mixtures", mixed, pixels.shape, mixtures[:MOST_SOURCES])]
     else:
         caption, size = "Samples spread evenly over the input, each source on its own scale.", (9.0, 0.8 + 0.7 * d)
@@ -232,6 +232,13 @@ def write_separation(
         )
         residual = X - network.inverse_transform(Y)
         sections["Residual"] = [show(caption, 9.0, 4.2, _residual, residual, t, mixtures, t_label, label)]
+        if reader.image_shape:
+            left = np.nan_to_num(mixed - maps @ np.asarray(network.mixing_).T)  # a missing cell has no residual
+            size = np.sqrt(np.mean(left**2, axis=1, keepdims=True))
+            caption = (
+                f"Its root mean square in each pixel, at most {size.max():.2g}. Noise has no shape, another source has."
+            )
+            sections["Residual"].append(_images(show, "residual_image", size, pixels.shape, [caption]))
     caption, size = "Before negative values are set to zero. A good fit has almost none.", (9.0, 0.8 + 0.5 * d)
     sections["Distribution of each source"] = [show(caption, *size, plot.distributions, U[:, :d], names=shown)]
     if path is not None:
@@ -248,12 +255,19 @@ def _alternative(show: Callable[..., str], number: int, fit: Any, channels: Arra
     return show(caption, 3.6, 2.6, plot.spectra, A, channels, names=names, label=label)
 
 
+def _some(n: int, most: int) -> Array:
+    """Numbers of at most `most` of n rows, a random one of each stratum: evenly spaced rows would alias with periodic data."""
+    numbers = RowSample(most)
+    numbers.add(np.arange(n))
+    return numbers.sample()[0]
+
+
 def _residual(R: Array, t: Array, names: Sequence[str], *labels: str, ax: Any) -> None:
     """Draw residuals as a picture of moderate size: some of the samples, and means over neighbouring mixtures."""
-    step, width = (-(-n // _SIDE) for n in R.shape)
+    rows, width = _some(len(R), _SIDE), -(-R.shape[1] // _SIDE)
     starts = np.arange(0, R.shape[1], width)
-    means = np.add.reduceat(R[::step].T, starts) / np.diff([*starts, R.shape[1]])[:, np.newaxis]
-    plot.weights(means, rows=names[::width], columns=[f"{x:g}" for x in t[::step]], ax=ax)
+    means = np.add.reduceat(R[rows].T, starts) / np.diff([*starts, R.shape[1]])[:, np.newaxis]
+    plot.weights(means, rows=names[::width], columns=[f"{x:g}" for x in t[rows]], ax=ax)
     ax.set(xlabel=labels[0], ylabel=labels[1])
 
 

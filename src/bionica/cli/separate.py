@@ -379,11 +379,13 @@ class Separation:
         stop: BaseException | None = None
         if stdin is not None:
             stdin.defer_interrupts()
-        saved, complete = self.started, False
+        saved, complete, silent = self.started, False, True
         with ignore_broken_pipe(), self._open_output(dtype) as writer:
             try:
                 for block, labels in chain(first, blocks):
-                    writer.write(network.partial_fit_transform(block), labels)
+                    Y = network.partial_fit_transform(block)
+                    writer.write(Y, labels)
+                    silent &= not Y.any()
                     sample.add(block)
                     recent.extend(block)
                     if self.path is None and time.monotonic() - saved > SAVE_EVERY:
@@ -394,9 +396,11 @@ class Separation:
                     raise
                 stop = error  # the samples of a pipe come once: keep what was made of them
             missing, n = getattr(network, "n_samples_until_start_", 0), network.n_samples_seen_
-            if missing and model is None and stop is None:
-                ended = f"{reader.name} ended after {n} samples, and {type(network).__name__} starts with {n + missing}"
-                raise io.InputError(f"{ended}: give more, continue later with --model FILE, or use --method streaming")
+            if silent and model is None and stop is None:
+                starts = f"{type(network).__name__} starts with {n + missing}" if missing else "every output was zero"
+                other = ", or use --method streaming" if missing else ""
+                ended = f"{reader.name} ended after {counted(n, 'samples')}, and {starts}"
+                raise io.InputError(f"{ended}: give more, or continue later with --model FILE" + other)
             complete = True
         if sample.n_seen:  # after the output: no sample that it has learned from is lost
             self._save()

@@ -20,7 +20,7 @@ Labels = list[Array]  # one array for each label column, each as long as the blo
 
 LARGEST = 2**28  # bytes that are decoded at once
 _NUMBER_AND_UNIT = re.compile(r"([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*([^\d.,+-].*)?")
-_RANGE = re.compile(r"(\d+)(?:-(\d+))?")
+_RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 _UNIT = r"\s*([\[(/,].*|[ _]([^\W\d_]{1,4}|cm\^?-1))?"  # "time (s)", "time_min"
 #: Names that programs write for the index of the rows.
 _INDEX_NAMES = re.compile(r"|unnamed: \d+|__index_level_\d+__", re.IGNORECASE)
@@ -287,7 +287,7 @@ class Reader(ExitStack):
                 numbers |= set(range(first - 1, last))
             else:
                 known = ", ".join([f"1 to {width}", *(self.header or ())[:20]])
-                raise InputError(f"{option}{text!r}: {self.name} has no column {item!r}; it has {known}")
+                raise InputError(f"{option}{text[:40]!r}: {self.name} has no column {item[:40]!r}; it has {known}")
         return numbers
 
     @property

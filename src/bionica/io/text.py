@@ -7,9 +7,9 @@ The first lines (20 of a file; 7 of a pipe, or 1 with header=False) show separat
   table. If there is no such reading, the number of cells decides, and an error names what is wrong.
 - A first line of words is a header. A first line of numbers is one if there are 6 or more, which rise or fall strictly where no
   other line does (wavelengths, masses), or if they are 0, 1, 2, ... as pandas writes it. InputError asks for `header` if such a
-  line has unequal steps and only one or two lines below it, if 3 or more numbers have equal steps where no other line has, and if
-  different numbers are all 10 times larger or smaller than those below, or are integers above decimals. Otherwise it is a sample:
-  a note says so of a table without names, and shows its first line and column.
+  line has unequal steps and only one or two lines below it, if 3 or more numbers have equal steps where no other line has, if
+  numbers that are not all equal are 10 times larger or smaller than those below, and if different integers are above decimals.
+  Otherwise it is a sample: a note says so of a table without names, and shows its first line and column.
 - The line below the names, and the first and the last column, are compared with the others in the same way, and get a note.
 - A column is not a mixture if it holds text (`<0.1` and `$10` are damaged numbers, and an error), or by `label_columns`, which also
   looks at the values: those of the first MiB of a file, and of the first 6 samples of a pipe.
@@ -93,7 +93,8 @@ def judge_first_line(lines: Sequence[Sequence[float]], decimals: Sequence[int]) 
     if (numbered and k > 2) or (axis and (n > 2 or order[0] == 2)):
         return "names"
     apart = n > 1 and (size[0].min() > _APART * size[1:].max() or _APART * size[0].max() < size[1:].min())
-    doubtful = numbered or axis or even or (distinct and (apart or (integers and all(decimals[1:]))))
+    apart &= len({*first}) > 1  # replicates have equal names
+    doubtful = numbered or axis or even or apart or (distinct and integers and all(decimals[1:]))
     return "asked" if doubtful else "sample"
 
 
