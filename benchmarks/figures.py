@@ -66,7 +66,7 @@ COMMANDS = {
             "--beside-full",
         )
     ],
-    "speed": ["benchmarks/speed.py --rounds 7 --tables matrices,one"],
+    "speed": ["benchmarks/speed.py --rounds 7 --tables matrices,one,sweep"],
 }
 NETWORKS = ("InterneuronNICA", "TwoCompartmentNICA", "TwoLayerNSM", "NonnegativePCA")
 
