@@ -7,7 +7,7 @@
     python benchmarks/cluster.py --beside-full                      the cone on its sketch beside that on all rows
 
 Every worker has one thread. "client, s": CPU seconds of the client's thread, in which no worker computes. "16 workers, s": what
-these would take at best, client + (seconds of 1 worker - client) / 16. "passes": how often X was read.
+these would take at best, client + workers' CPU / 16. "passes": how often X was read.
 """
 
 import argparse
@@ -105,6 +105,12 @@ def peak(who=resource.RUSAGE_SELF):
     return resource.getrusage(who).ru_maxrss * 1024 / 1e9
 
 
+def cpu(who=resource.RUSAGE_SELF):
+    """CPU seconds so far, of which other load on the machine takes none."""
+    used = resource.getrusage(who)
+    return used.ru_utime + used.ru_stime
+
+
 def on_cluster(workers, n, noises, methods, keep):
     """A row for each method, noise and number of workers."""
     import dask
@@ -127,11 +133,13 @@ def on_cluster(workers, n, noises, methods, keep):
                     distributed.wait(X)
                 for method in methods:
                     watch.bytes, watch.passes = 0, 0
+                    before = sum(client.run(cpu).values())
                     start, thread = time.perf_counter(), time.thread_time()
                     model = fitted(method, X, model)
                     seconds, alone = time.perf_counter() - start, time.thread_time() - thread
                     row = {"what": method, "noise": noise, "workers": n_workers, "seconds": seconds, "client, s": alone}
-                    row |= {"16 workers, s": alone + (seconds - alone) / 16} if n_workers == 1 else {}
+                    used = sum(client.run(cpu).values()) - before
+                    row |= {"workers' CPU, s": used, "16 workers, s": alone + used / 16 if n_workers == 1 else None}
                     row |= {"GB of a worker": max(client.run(peak).values()), "passes": watch.passes}
                     rows.append(row | {"MB to the client": watch.bytes / 1e6, "SINR, dB": decibels(model, noise)})
                     print(rows[-1], file=sys.stderr, flush=True)
@@ -143,10 +151,10 @@ def in_memory(gigabytes, noise, method):
     """Seconds of a fit in memory, and its peak beside X over the size of X, in this process."""
     X = made(int(gigabytes * 1e9 / (8 * K)), noise)
     model = fitted(method, X[:3000])  # imports; compiles
-    before, start = peak(), time.perf_counter()
+    before, start, used = peak(), time.perf_counter(), cpu()
     model = fitted(method, X, model)
-    seconds, more = time.perf_counter() - start, (peak() - before) * 1e9 / X.nbytes
-    return {"seconds": seconds, "peak / X": 1 + more, "SINR, dB": decibels(model, noise)}
+    seconds, used, more = time.perf_counter() - start, cpu() - used, (peak() - before) * 1e9 / X.nbytes
+    return {"seconds": seconds, "CPU, s": used, "peak / X": 1 + more, "SINR, dB": decibels(model, noise)}
 
 
 def from_shell(gigabytes, noise, _):
@@ -162,7 +170,8 @@ def from_shell(gigabytes, noise, _):
         subprocess.run(command, cwd=folder, check=True)
         seconds = time.perf_counter() - start
         quality = sinr(block(0, CHUNK, noise)[0], np.load(Path(folder, "out.npy"), mmap_mode="r")[:CHUNK])
-    return {"seconds": seconds, "peak, GB": peak(resource.RUSAGE_CHILDREN), "SINR, dB": quality}
+    child = resource.RUSAGE_CHILDREN
+    return {"seconds": seconds, "CPU, s": cpu(child), "peak, GB": peak(child), "SINR, dB": quality}
 
 
 def beside_full(n, noise):

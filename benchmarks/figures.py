@@ -73,7 +73,7 @@ COMMANDS = {
             "--beside-full",
         )
     ],
-    "speed": ["benchmarks/speed.py --rounds 7 --tables matrices,one"],
+    "speed": ["benchmarks/speed.py --rounds 7 --tables matrices,one,sweep"],
 }
 #: Without --data these are skipped.
 NEED_DATA = {"real_spectra", "authors_runs"}
