@@ -151,6 +151,8 @@ def test_the_dark_level_is_subtracted_and_what_is_not_explained_is_said(tmp_path
     for level in (5, 0):
         status, output = run("apply", tmp_path / "model.npz", x, "--offset", level, "--force", "--json")
         assert status == 0
-        shares.append(json.loads(output)["files"][0]["unexplained"])
+        file = json.loads(output)["files"][0]
+        shares.append(file["unexplained"])
+        assert file["unexplained_by_the_fit"] < 1e-9
     assert shares[0] < 1e-9
     assert shares[1] > 0.05

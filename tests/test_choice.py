@@ -162,7 +162,7 @@ def test_a_ceiling_is_said_first_and_adds_no_source_and_no_refit(quantile, monke
     assert len(refits) <= 2 * needed and len(clipped.components_) == len(plain.components_) == 3
     assert clipped.alternatives_ == {}
     first, *others = clipped.diagnosis_.sentences
-    assert "saturated" in first and first.endswith("Set the saturated cells to NaN, or leave these samples out.")
+    assert "saturated" in first and first.endswith("Leave these mixtures out, or set their saturated cells to NaN.")
     assert not any("number of sources" in sentence or "more samples" in sentence for sentence in others)
 
 

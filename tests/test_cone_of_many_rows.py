@@ -90,7 +90,8 @@ def test_a_reaction_is_known_as_a_curve_in_blocks_too_and_not_if_its_rows_are_sh
     quality = []
     for rows in (X, shuffled):
         cone, other = fitted(rows), fitted(da.from_array(rows, chunks=(7000, 50)))
-        np.testing.assert_allclose(other.components_, cone.components_, atol=1e-6 * np.abs(cone.components_).max())
+        same = 1e-6 if noise else 3e-3  # without noise the sources are hardly determined, and rounding decides
+        np.testing.assert_allclose(other.components_, cone.components_, atol=same * np.abs(cone.components_).max())
         quality += [worst_correlation(S, cone.transform(X)), worst_correlation(S, other.transform(X))]
     assert min(quality[:2]) > worst > max(quality[2:])
 

@@ -13,7 +13,7 @@ import bionica
 from .. import io
 from . import options
 from .console import Console, counted
-from .separate import default_output, differing_channel
+from .separate import default_output, differing_channel, energies, share_of
 
 
 def apply(
@@ -74,14 +74,15 @@ def apply(
                         X = choose(block)
                         Y = network.transform(X)
                         writer.write(Y, beside)
-                        with np.errstate(all="ignore"):
-                            left = np.nansum([(X - Y @ A.T) ** 2, np.square(X, dtype=float)], axis=2)
+                        left = energies(X, Y, A)
                         worst = max(worst, (float(left[0].max()), n + int(left[0].argmax()) + 1))
                         n, energy = n + len(block), energy + left.sum(axis=1)
             files = [str(file) for file in io.output_files(target, d)]
-            unexplained = {"unexplained": float(energy[0] / max(energy[1], 1e-300)), "largest_residual": worst[1]}
+            share, of_fit = share_of(energy), getattr(network, "unexplained_", None)
+            unexplained = {"unexplained": share, "unexplained_by_the_fit": of_fit, "largest_residual": worst[1]}
             written.append({"input": str(path), "samples": n, "output": files, **unexplained})
-            says = f"{unexplained['unexplained']:.2%} of their energy unexplained (most in sample {worst[1]})"
+            fit = "" if of_fit is None else f", {of_fit:.2%} where the model was fitted"
+            says = f"{share:.2%} of their energy unexplained (most in sample {worst[1]}{fit})"
             lines.append(f"{path}: {counted(n, 'samples')}, {says}. Wrote {', '.join(files)}")
         console.result(lines, {"model": str(model), "sources": d, "files": written, "notes": console.notes})
 

@@ -180,6 +180,17 @@ def differing_channel(here: Any, there: Any, *units: str | None) -> str | None:
     return f"{here[differ][0]:g} is not {there[differ][0]:g}" if differ.any() else None
 
 
+def energies(X: Any, Y: Any, A: Any) -> Any:
+    """Return the energy of each sample of X that outputs Y and mixing A leave unexplained, and all of it, (2, n)."""
+    with np.errstate(all="ignore"):
+        return np.nansum([(X - Y @ np.asarray(A, float).T) ** 2, np.square(X, dtype=float)], axis=2)
+
+
+def share_of(energy: Any) -> float:
+    """Return the first of two energies over the second."""
+    return float(energy[0] / max(energy[1], 1e-300))
+
+
 @dataclass
 class Separation:
     """One run of the command. `path` is the file for the sources; None is standard output."""
@@ -247,8 +258,10 @@ class Separation:
         if m := reader.n_missing:
             self.console.note(f"{m:,} cells ({m / (n * k):.2g} of all) are missing: they are estimated by the fit")
         self.network = self._fit(X, large=len(X) < n)
+        Y = self.network.transform(X)
+        self.network.unexplained_ = share_of(energies(X, Y, self.network.mixing_).sum(axis=1))
         self._save()
-        dtype = self.network.transform(X[:1]).dtype
+        dtype = Y.dtype
         with ignore_broken_pipe(), self._open_output(dtype) as writer, self.console.progress("Writing", n) as advance:
             for block, labels in reader.labelled_blocks():
                 writer.write(self.network.transform(block), labels)

@@ -27,7 +27,6 @@ Array = npt.NDArray[Any]
 
 _HARD = 1e5  # m of the wall on spectra
 _SOFT = 3e-2  # e of a wall without noise
-_SETTLED = 1e-9  # change of P
 MAX_ROUNDS = 30
 _HARDER = 10.0
 _STILL = 0.1  # change of P, and of the logarithms of c and of the noise
@@ -135,13 +134,12 @@ def _descend(data: Data, V: Array, variance: float | None, soft: bool) -> Cone:
     """The cone that a start leads to: inside a `soft` wall or none, then as the noise asks, unless there is none.
 
     Noise that is not known is first what lies below zero. A soft wall first helps a start that is far, and pushes sparse
-    sources into a wrong cone. Without noise the soft cone may be the result: it is solved so far that rounding, and with it the
-    blocks of X, does not choose where the descent ends.
+    sources into a wrong cone.
     """
     level, n_iter = np.ones(len(V)), 0
     if soft:
         wall = Wall(FIRST_C * level, 0 * level, _SOFT * level, _HARD * level)
-        V, _, n_iter = minimise_on_all(V, data, wall, tol=_SETTLED)
+        V, _, n_iter = minimise_on_all(V, data, wall, tol=_STILL * _SOFT)
     if variance == 0:
         return Cone(V, wall, n_iter, True)
     V, Y = data.outputs(V)

@@ -317,15 +317,16 @@ class TextReader(Reader):
     def _split(self, numbered: Sequence[tuple[int, str]], n: int) -> tuple[int, list[list[str]]]:
         """Find decimal point, separator and the first line of the table, in the first n lines or, of a file, in 100.
 
-        Return the index of this line, and at most n rows of cells. If no reading is consistent, the separator is the first by which
-        the lines have the same number of cells, and errors are found later.
+        Return the index of this line, and at most n rows of cells. If no reading is consistent, columns may hold words among
+        numbers, which are errors that name the cell; otherwise the separator is the first by which the lines have the same number
+        of cells, and errors are found later.
         """
-        for lines in (numbered[:n], numbered[: n if self._pipe else _PREAMBLE]):
-            for decimal, separator in product(self._decimals, self._separators):
-                self.decimal, self._separator = decimal, separator
-                rows = [] if decimal == separator else self._cells(lines)
-                if (start := self._table_start(rows)) is not None:
-                    return start, rows[start : start + n]
+        heads = (numbered[:n], numbered[: n if self._pipe else _PREAMBLE])
+        for words, lines, decimal, separator in product((False, True), heads, self._decimals, self._separators):
+            self.decimal, self._separator = decimal, separator
+            rows = [] if decimal == separator else self._cells(lines)
+            if (start := self._table_start(rows, words)) is not None:
+                return start, rows[start : start + n]
         self.decimal = self._decimals[0]
 
         def regularity(separator: str | None) -> int:
@@ -344,16 +345,19 @@ class TextReader(Reader):
     def _cells(self, numbered: Sequence[tuple[int, str]]) -> list[list[str]]:
         return [[*map(printable, cells_of(line, self._separator))] for _, line in numbered]
 
-    def _table_start(self, rows: list[list[str]]) -> int | None:
+    def _table_start(self, rows: list[list[str]], words: bool) -> int | None:
         """Return the index of the first of the last rows that have one width, or None if these are not a table.
 
-        Below the first row, which may hold names, all cells of a column are numbers or all are words, but for missing ones. Rows
-        before the table hold a word. Commas before three digits may be those of thousands.
+        Below the first row, which may hold names, all cells of a column are numbers or all are words, but for missing ones; or
+        more than half of them are numbers, if `words` may be among them. Rows before the table hold a word. Commas before three
+        digits may be those of thousands.
         """
         width = len(rows[-1]) if rows else 0
         start = next((i for i in range(len(rows), 0, -1) if len(rows[i - 1]) != width), 0)
         samples = rows[start + (len(rows) > start + 1) :]
-        kinds = [{*map(self._kind, column)} - {"missing"} for column in zip(*samples, strict=True)]
+        columns = [[*map(self._kind, column)] for column in zip(*samples, strict=True)]
+        mostly = [words and 2 * column.count("number") > len(column) for column in columns]
+        kinds = [{"number"} if m else {*column} - {"missing"} for m, column in zip(mostly, columns, strict=True)]
         if width < 2 or {"number"} not in kinds or any(len(kind) > 1 or "" in kind for kind in kinds):
             return None
         if start and (len(rows) - start < 3 or not all("text" in map(self._kind, row) for row in rows[:start])):

@@ -97,7 +97,7 @@ REMEDIES = {
     "background": "bring samples in which some sources are absent",
     "dark": "subtract the dark level of the instrument, if there is one",
     "walls": "use MinimumVolumeCone(nonnegative_mixing=True)",
-    "saturated": "set the saturated cells to NaN, or leave these samples out",
+    "saturated": "leave these mixtures out, or set their saturated cells to NaN",
     "known": "give spectra that you know as known_mixing of MinimumVolumeCone",
     "horizon": "fit parts of X, or set horizon=",
     "outliers": "remove them",
