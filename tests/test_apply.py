@@ -148,9 +148,11 @@ def test_the_dark_level_is_subtracted_and_what_is_not_explained_is_said(tmp_path
     status, output = run("separate", x, "--sources", 2, "--offset", 5, "--model", tmp_path / "model.npz")
     assert (status, "Problems: none found" in output) == (0, True)
     shares = []
-    for level in (5, 0):
-        status, output = run("apply", tmp_path / "model.npz", x, "--offset", level, "--force", "--json")
+    for options in ([], ["--offset", 0]):  # the model remembers how its input was read
+        status, output = run("apply", tmp_path / "model.npz", x, *options, "--force", "--json")
         assert status == 0
+        notes = json.loads(output)["notes"]
+        assert any(note.endswith("was: --offset 5") for note in notes) == (not options)
         file = json.loads(output)["files"][0]
         shares.append(file["unexplained"])
         assert file["unexplained_by_the_fit"] < 1e-9

@@ -254,6 +254,17 @@ def test_the_error_of_a_band_is_the_root_mean_square_sine_to_its_first_member():
     assert ambiguity._error(rows) == pytest.approx(np.sqrt((0.36 + 0.36 + 1) / 4))
 
 
+def test_outputs_that_are_the_mixtures_are_a_finding_and_as_many_sources_as_mixtures_are_not_checked():
+    """The colours of a picture of four dyes cannot hold three sources, and pass every other check."""
+    S, A = sources(3, 1000), np.random.default_rng(0).random((3, 3))
+    for X, names in ((S, ["unmixed"]), (S @ A, [])):
+        W = np.eye(3) if names else np.linalg.inv(A).T
+        diagnosis = diagnose(X, W, np.linalg.inv(W), lambda rows, W=W: (W, np.linalg.inv(W)), n=1000)
+        assert [one.name for one in diagnosis.findings] == names
+        assert "their number cannot be checked" in diagnosis.unchecked
+    assert diagnosis.unchecked in str(diagnosis)
+
+
 def test_a_constant_mixture_is_not_saturated():
     X = np.column_stack([sources(), np.full(N, 7.0)])
     assert "ceiling" not in found(X, np.eye(3, 4), np.eye(4, 3), uncorrelated=False)

@@ -95,7 +95,7 @@ def contents(estimator: Any) -> tuple[dict[str, Any], dict[str, Array]]:
         "n_features": k,
         "feature_names": [str(name) for name in getattr(estimator, "feature_names_in_", [])] or None,
         "source_names": [str(name) for name in getattr(estimator, "source_names_", [])] or None,
-        "unexplained": getattr(estimator, "unexplained_", None),
+        "origin": getattr(estimator, "origin_", {}),
         "versions": {name: version(name) for name in ("bionica", "numpy", "scikit-learn")},
     }
     _, schema = _saved(estimator, rule, lambda name: values[name] is not None)
@@ -278,8 +278,10 @@ def _fill(estimator: Any, header: dict[str, Any], arrays: Mapping[str, Array]) -
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise ValueError("source_names are not names")
         estimator.source_names_ = [printable(name) for name in names]
-    if (share := header.get("unexplained")) is not None:
-        estimator.unexplained_ = float(share)
+    if origin := header.get("origin"):
+        estimator.origin_ = {str(name): float(value) for name, value in origin.items()}
+        if not np.isfinite([*estimator.origin_.values()]).all():
+            raise ValueError("origin has a number that is not finite")
     present = {name.partition(".")[0] for name in arrays}
     saved, schema = _saved(estimator, header["rule"], present.__contains__)
     _check_arrays(arrays, schema, k)

@@ -1,6 +1,5 @@
 """`bionica apply`: the sources of new files, by a model that `bionica separate --model` or `save` wrote. Nothing is learned."""
 
-import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -30,8 +29,8 @@ def apply(
     encoding: options.Encoding = None,
     dataset: options.Dataset = None,
     optical_density: options.OpticalDensity = False,
-    offset: options.Offset = 0.0,
-    saturated: options.Saturated = math.inf,
+    offset: options.Offset = None,
+    saturated: options.Saturated = None,
     force: options.Force = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
@@ -57,11 +56,22 @@ def apply(
         lines = [f"{counted(d, 'sources')} by {type(network).__name__} of {model}."]
         for path, target in zip(inputs, paths, strict=True):
             io.check_format(target, images=path.suffix.lower() in io.PIXELS)
-        targets = [io.Target("-o", file, force) for target in paths for file in io.output_files(target, d)]
+        targets = [
+            io.Target("-o" if output else "the output", file, force)
+            for target in paths
+            for file in io.output_files(target, d)
+        ]
         io.check_targets(targets, [model, *read])
         form: dict[str, Any] = {"axis": axis, "header": header, "decimal": decimal}
-        form["columns"] = io.Columns(use, skip, offset=offset, saturated=saturated)
-        form |= {"skip_lines": skip_lines, "encoding": encoding, "dataset": dataset, "optical_density": optical_density}
+        of_fit, given = getattr(network, "origin_", {}), options.origin(offset, saturated, optical_density)
+        origin = of_fit | given
+        if taken := [
+            f"--{name.replace('_', '-')} {of_fit[name]:g}" for name in of_fit.keys() - given - {"unexplained"}
+        ]:
+            console.note(f"the inputs are read as that of {model} was: {', '.join(sorted(taken))}")
+        form["columns"] = io.Columns(use, skip, **options.levels(origin))
+        form |= {"skip_lines": skip_lines, "encoding": encoding, "dataset": dataset}
+        form["optical_density"] = bool(origin.get("optical_density"))
         form["missing"] = get_tags(network).input_tags.allow_nan and not interpolate
         for path, target in zip(inputs, paths, strict=True):
             with io.open_reader(path, **form) as reader:
@@ -78,11 +88,14 @@ def apply(
                         worst = max(worst, (float(left[0].max()), n + int(left[0].argmax()) + 1))
                         n, energy = n + len(block), energy + left.sum(axis=1)
             files = [str(file) for file in io.output_files(target, d)]
-            share, of_fit = share_of(energy), getattr(network, "unexplained_", None)
-            unexplained = {"unexplained": share, "unexplained_by_the_fit": of_fit, "largest_residual": worst[1]}
+            share, at_the_fit = share_of(energy), of_fit.get("unexplained")
+            unexplained = {"unexplained": share, "unexplained_by_the_fit": at_the_fit, "largest_residual": worst[1]}
             written.append({"input": str(path), "samples": n, "output": files, **unexplained})
-            fit = "" if of_fit is None else f", {of_fit:.2%} where the model was fitted"
-            says = f"{share:.2%} of their energy unexplained (most in sample {worst[1]}{fit})"
+            beside = "" if at_the_fit is None else f"; {at_the_fit:.2%} where the model was fitted"
+            where = f"sample {worst[1]}"
+            if shape := reader.image_shape:
+                where = f"pixel y={(worst[1] - 1) // shape[1]}, x={(worst[1] - 1) % shape[1]}"
+            says = f"{share:.2%} of their energy unexplained (most in {where}{beside})"
             lines.append(f"{path}: {counted(n, 'samples')}, {says}. Wrote {', '.join(files)}")
         console.result(lines, {"model": str(model), "sources": d, "files": written, "notes": console.notes})
 

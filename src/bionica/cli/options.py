@@ -21,10 +21,21 @@ Decimal = Annotated[DecimalPoint | None, _Read(help="Decimal point of text, read
 Encoding = Annotated[str | None, _Read(metavar="NAME", help="Encoding of text: utf-8, cp1252, ...")]
 Dataset = Annotated[str | None, _Read(metavar="NAME", help="Array or sheet, if a file holds several.")]
 OpticalDensity = Annotated[bool, _Read("--optical-density", help="Images of light to absorbance.")]
-Offset = Annotated[float, _Read(metavar="LEVEL", help="Dark level of the detector: it is subtracted.")]
+Offset = Annotated[float | None, _Read(metavar="LEVEL", help="Dark level of the detector: it is subtracted.")]
 Saturated = Annotated[
-    float, _Read(metavar="LEVEL", help="From this value on the detector is saturated: cells are missing.")
+    float | None, _Read(metavar="LEVEL", help="From this value on the detector is saturated: cells are missing.")
 ]
 Force = Annotated[bool, _Talk("--force", help="Replace files that exist.")]
 Json = Annotated[bool, _Talk("--json", help="Print one line of JSON in place of everything else.")]
 Quiet = Annotated[bool, _Talk("--quiet", "-q", help="Print nothing but errors.")]
+
+
+def origin(offset: float | None, saturated: float | None, optical_density: bool) -> dict[str, float]:
+    """How an input is read, as a model remembers it: what is given."""
+    given = {"offset": offset, "saturated": saturated, "optical_density": float(optical_density) or None}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def levels(origin: dict[str, float]) -> dict[str, float]:
+    """The dark level and the saturation of `io.Columns`."""
+    return {name: origin[name] for name in ("offset", "saturated") if name in origin}

@@ -7,7 +7,6 @@ Model and sources of a stream agree after a kill: a file of sources and the mode
 go to standard output, the model is saved every 30 seconds, each time after the samples that it has learned from were answered.
 """
 
-import math
 import re
 import sys
 import time
@@ -81,8 +80,8 @@ def separate(
     encoding: options.Encoding = None,
     dataset: options.Dataset = None,
     optical_density: options.OpticalDensity = False,
-    offset: options.Offset = 0.0,
-    saturated: options.Saturated = math.inf,
+    offset: options.Offset = None,
+    saturated: options.Saturated = None,
     method: Annotated[str, _Model(metavar="NAME", help=_METHOD_HELP)] = AUTO,
     known: Annotated[Path | None, _Model(metavar="FILE", help="Known spectra, in the form of --mixing.")] = None,
     signed_mixing: Annotated[bool, _Model("--signed-mixing", help="Spectra may be negative.")] = False,
@@ -144,7 +143,8 @@ def separate(
         )  # fmt: skip
         run.check_files(force, resume)
         form: dict[str, Any] = {"header": header, "decimal": decimal, "skip_lines": skip_lines, "encoding": encoding}
-        form["columns"] = io.Columns(use, skip, offset=offset, saturated=saturated)
+        run.origin = options.origin(offset, saturated, optical_density)
+        form["columns"] = io.Columns(use, skip, **options.levels(run.origin))
         if from_pipe:
             stdin = StandardInput(typer.get_binary_stream("stdin"))
             run.reader = io.open_pipe(stdin, **form)
@@ -208,6 +208,7 @@ class Separation:
     decimal: str | None
     reader: Any = None
     network: Any = None
+    origin: dict[str, float] = field(default_factory=dict)  # what `bionica apply` must know of the fit
     known_names: list[str] = field(default_factory=list)
     started: float = field(default_factory=time.monotonic)
 
@@ -259,7 +260,7 @@ class Separation:
             self.console.note(f"{m:,} cells ({m / (n * k):.2g} of all) are missing: they are estimated by the fit")
         self.network = self._fit(X, large=len(X) < n)
         Y = self.network.transform(X)
-        self.network.unexplained_ = share_of(energies(X, Y, self.network.mixing_).sum(axis=1))
+        self.origin["unexplained"] = share_of(energies(X, Y, self.network.mixing_).sum(axis=1))
         self._save()
         dtype = Y.dtype
         with ignore_broken_pipe(), self._open_output(dtype) as writer, self.console.progress("Writing", n) as advance:
@@ -309,7 +310,7 @@ class Separation:
         """Write --model, with the names of mixtures and sources, by which `bionica apply` compares and writes files."""
         if self.outputs["model"] is not None:
             names = self.reader.names
-            self.network.source_names_ = self.names
+            self.network.source_names_, self.network.origin_ = self.names, self.origin
             if self.reader.header:
                 self.network.feature_names_in_ = np.array(names, dtype=object)
             self.network.save(self.outputs["model"])
@@ -495,7 +496,8 @@ class Separation:
             errors += "; the others are smaller" * (d > _NAMED)
             lines.append(f"Estimated errors: {errors} (standard error, in percent of the standard deviation).")
         findings = self._findings(names)
-        lines.append(f"Problems: {' '.join(findings) or 'none found.'}")
+        unchecked = diagnosis.unchecked if diagnosis else ""
+        lines.append(f"Problems: {' '.join(findings) or f'none found{unchecked}.'}")
         if outputs["report"] or outputs["figures"]:
             from ..report import figure_bytes, write_separation
 

@@ -63,6 +63,12 @@ class Diagnosis:
         return not self.findings
 
     @property
+    def unchecked(self) -> str:
+        """What was not checked: with as many sources as mixtures there is nothing that they do not explain."""
+        k, d = (0, 0) if self.uncertainty_ is None else self.uncertainty_.mixing.shape
+        return ", but with as many sources as mixtures their number cannot be checked" * (k == d > 1)
+
+    @property
     def sentences(self) -> list[str]:
         """At most three sentences: what was found, the gravest first, or how sure the fit is."""
         return self._all[:TOLD]
@@ -79,6 +85,8 @@ class Diagnosis:
             return [one.text(self.names, self.mixtures) for one in self.findings]
         unexplained = f"{self.measures.residual:.1%} of the variance of X"
         sure = [f"no problem was found; what the outputs do not explain, {unexplained}, looks like noise."]
+        if self.unchecked:
+            sure = [f"no problem was found{self.unchecked}."]
         if (u := self.uncertainty_) is not None:
             sure += [f"spectra of halves of the samples differ from it by at most {u.angle.max():.1f} degrees."]
             error = f"{u.sources.max():.1%} of their standard deviation, or less"

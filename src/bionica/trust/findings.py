@@ -45,6 +45,12 @@ CHECKS = {
     "huge": Check(1e3, "outputs are {value:.2g} where 1 is right, because the weights diverge", ("rates",)),
     # Roughness of neighbouring columns over that of neighbouring rows: transposed spectra 100.
     "transposed": Check(20, "X may be transposed: neighbouring rows are alike, columns are not", ("transpose",)),
+    # Least share of a spectrum that is in one mixture, if there are as many outputs as mixtures. Colours of a picture have 1.
+    "unmixed": Check(
+        0.99,
+        "each output is one of the mixtures, which are not mixed, or hold more sources than mixtures",
+        ("mixtures",),
+    ),
     # A reason for other findings: the 1 % quantile of each mixture over its median. Half-silent sources have 0,
     # exponential ones 0.14 to 0.2, abundances 0.08 to 0.32; with 100 counts on 300 it is 0.3.
     "offset": Check(0.25, "no mixture comes near zero (all above {value:.0%} of their median)", ("dark",)),
@@ -52,9 +58,7 @@ CHECKS = {
     "number": Check(0, "the number of sources is not certain: {reason}", ("candidates",)),
     # `Uncertainty.change`: right fits .014 at most, a drift of the mixing, which is fitted well by twice as many sources, .28 and
     # more, real sets .05 at most (ablation.md).
-    "changed": Check(
-        0.1, "the mixing changes: neither the first nor the second half of X gives these sources", ("horizon",)
-    ),
+    "changed": Check(0.1, "neither the first nor the second half of X gives these sources", ("parts",)),
     # Energy of the leading direction of the residual, above that of the others and over that of the weakest source.
     "directions": Check(0.04, "X has a signal beyond {d} sources ({value:.2g} times the weakest one)", ("count",)),
     # Largest ratio of successive singular values of the residual: real sets 1 to 4; too few sources (kinetics, HPLC-DAD) 9 to 18.
@@ -99,7 +103,8 @@ REMEDIES = {
     "walls": "use MinimumVolumeCone(nonnegative_mixing=True)",
     "saturated": "leave these mixtures out, or set their saturated cells to NaN",
     "known": "give spectra that you know as known_mixing of MinimumVolumeCone",
-    "horizon": "fit parts of X, or set horizon=",
+    "parts": "fit parts of X if the mixing changes along X, or check the number of sources",
+    "mixtures": "measure more mixtures",
     "outliers": "remove them",
 }
 
@@ -266,6 +271,7 @@ def measure(
         *exceeds("negative", subtracted),
         *(exceeds("centred", -quartile / spread) if not tracking else []),
         *(exceeds("spectra", below) if nonnegative else []),
+        *(exceeds("unmixed", np.min(np.max(A**2, axis=0) / np.sum(A**2, axis=0))) if 1 < d == k else []),
         *exceeds("duplicate", alike.max(axis=0)),
         *exceeds("ceiling", _clipped(X), "mixtures"),
     ]
