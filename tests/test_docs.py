@@ -120,7 +120,7 @@ def test_the_python_of_a_page_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     X, _ = mix(sparse_uniform(3000, 5, rng=0), n_mixtures=12, snr_db=30, rng=0)
     given = {"X": X, "blocks": np.array_split(X, 3)}
-    given |= {"images": list(X.T.reshape(12, 50, 60)), "cube": X.reshape(50, 60, 12)}
+    given |= {"images": list(X.T.reshape(12, 50, 60)), "cube": X.reshape(50, 60, 12), "cubes": X.reshape(2, 25, 60, 12)}
     np.savetxt("spectra.csv", X, delimiter=",", header=",".join(map(str, range(400, 412))), comments="")
     outcomes = list(outputs.run((ROOT / page).read_text(), given))
     assert outcomes

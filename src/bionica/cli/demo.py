@@ -92,8 +92,8 @@ def problems(rng: np.random.Generator) -> dict[str, Problem]:
         ),
         "Photographs": Problem(
             datasets.natural_images(names=("camera", "brick", "gravel"), size=None), (512, 512), "images", "LocalNICA",
-            "Photographs are harder, because a pixel is seldom black. Algorithms 1 and 2 have the matrix and the settings that "
-            "the paper has for photographs of its own, and seldom learn these in one pass. LocalNICA learns them, with faint "
+            "Photographs are harder, because a pixel is seldom black. Algorithms 1 and 2 have the matrix of the authors' "
+            "images and the paper's settings for these, and seldom learn these in one pass. LocalNICA learns them, with faint "
             "traces of the other pictures. StreamingNICA, which is not local, does better.",
         ),
         "Sources that overlap": Problem(
