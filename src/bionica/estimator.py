@@ -28,22 +28,9 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 
 from . import samples
+from ._compat import sklearn as allowed
 from ._compat.blas import one_blas_thread
-from ._compat.sklearn import (
-    BOOLEAN,
-    COUNT,
-    FUNCTION,
-    NONNEGATIVE,
-    POSITIVE,
-    RANDOM,
-    SHARE,
-    WINDOW,
-    InvalidParameterError,
-    instance,
-    interval,
-    options,
-    wrap_output,
-)
+from ._compat.sklearn import InvalidParameterError, wrap_output
 from .errors import DivergenceError
 from .kernels.guards import Guards
 from .kernels.loop import Diverged
@@ -60,23 +47,23 @@ from .trust.findings import Finding, evidence, exceeds, finding, ranked_findings
 
 #: What parameters may be, by name; a class adds its own.
 PARAMETERS: dict[str, Any] = {
-    "n_components": [COUNT, None],
-    "eta0": [POSITIVE, FUNCTION],
-    **dict.fromkeys(("decay", "power"), (NONNEGATIVE,)),
-    **dict.fromkeys(("mean_window", "horizon"), (WINDOW, None)),
-    **dict.fromkeys(("average", "shuffle", "robust"), (BOOLEAN,)),
-    "dynamics": [options("exact", "gradient")],
-    "gamma": [POSITIVE, None],
-    "settle_tol": [SHARE],
-    "settle_steps": [interval(Integral, 1, 10**6)],  # with a safe gamma, only a singular network needs more
-    "guards": [BOOLEAN, instance(list, tuple, set, frozenset)],
-    "init": [options("random"), instance(dict)],
-    "whiten": [options("offline", "online"), options(False)],
-    **dict.fromkeys(("n_epochs", "max_iter"), (COUNT,)),
-    "random_state": RANDOM,
+    "n_components": [allowed.COUNT, None],
+    "eta0": [allowed.POSITIVE, allowed.FUNCTION],
+    **dict.fromkeys(("decay", "power"), (allowed.NONNEGATIVE,)),
+    **dict.fromkeys(("mean_window", "horizon"), (allowed.WINDOW, None)),
+    **dict.fromkeys(("average", "shuffle", "robust"), (allowed.BOOLEAN,)),
+    "dynamics": [allowed.options("exact", "gradient")],
+    "gamma": [allowed.POSITIVE, None],
+    "settle_tol": [allowed.SHARE],
+    "settle_steps": [allowed.interval(Integral, 1, 10**6)],  # with a safe gamma, only a singular network needs more
+    "guards": [allowed.BOOLEAN, allowed.instance(list, tuple, set, frozenset)],
+    "init": [allowed.options("random"), allowed.instance(dict)],
+    "whiten": [allowed.options("offline", "online"), allowed.options(False)],
+    **dict.fromkeys(("n_epochs", "max_iter"), (allowed.COUNT,)),
+    "random_state": allowed.RANDOM,
 }
 #: The same where None stands for a setting that needs no tuning.
-UNTUNED: dict[str, Any] = {"eta0": [POSITIVE, FUNCTION, None], "decay": [NONNEGATIVE, None]}
+UNTUNED: dict[str, Any] = {"eta0": [allowed.POSITIVE, allowed.FUNCTION, None], "decay": [allowed.NONNEGATIVE, None]}
 #: The number of sources of each of the paper's problems.
 SOURCES = {"d3": 3, "d10": 10, "images": 3}
 _REFIT_ROWS, _REFIT_NUMBERS = 100_000, 1 << 23  # most samples and numbers of X that halves are drawn from
@@ -158,9 +145,9 @@ class Estimator(
         """Validate the parameters, and copy them: they are what the model learns with."""
         given = self.get_params(deep=False)
         for name, value in given.items():
-            allowed = self._parameter_constraints.get(name, ())
-            if allowed and not any(value is None if one is None else one.holds(value) for one in allowed):
-                *most, last = ("None" if one is None else one.text for one in allowed)
+            kinds = self._parameter_constraints.get(name, ())
+            if kinds and not any(value is None if one is None else one.holds(value) for one in kinds):
+                *most, last = ("None" if one is None else one.text for one in kinds)
                 text = f"{', '.join(most)} or {last}" if most else last
                 raise InvalidParameterError(
                     f"The {name!r} parameter of {type(self).__name__} must be {text}. Got {value!r} instead."
@@ -507,7 +494,7 @@ TWO_COMPARTMENTS: Any = (
 )
 
 
-def _count(model: Any) -> Count:
+def _counted_sources(model: Any) -> Count:
     """With n_components="auto": the number of sources, and what else the data allow."""
     model._started()
     if model._learner.count is None:
@@ -518,7 +505,7 @@ def _count(model: Any) -> Count:
     return count
 
 
-counted = property(_count)
+counted = property(_counted_sources)
 
 
 def weights(name: str, doc: str) -> Any:

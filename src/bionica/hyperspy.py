@@ -33,9 +33,8 @@ class HyperSpyDecomposition(TransformerMixin, BaseEstimator):  # type: ignore[mi
     Examples
     --------
     >>> import numpy as np
-    >>> from bionica import BatchNICA
-    >>> from bionica.datasets import mix, sparse_uniform
-    >>> X, _ = mix(sparse_uniform(2000, 2, rng=0), n_mixtures=5, rng=0)
+    >>> from bionica import BatchNICA, datasets
+    >>> X, _ = datasets.mix(datasets.sparse_uniform(2000, 2, rng=0), n_mixtures=5, rng=0)
     >>> decomposition = HyperSpyDecomposition(BatchNICA(2, random_state=0))
     >>> loadings = decomposition.fit_transform(X)
     >>> bool(np.abs(loadings @ decomposition.components_ - X).max() < 0.01)

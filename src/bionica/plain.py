@@ -103,12 +103,9 @@ class PlainNetwork(OnlineEstimator):
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
-        self.eta0 = eta0
-        self.decay = decay
-        self.power = power
+        self.eta0, self.decay, self.power = eta0, decay, power
         self.init = init
-        self.n_epochs = n_epochs
-        self.shuffle = shuffle
+        self.n_epochs, self.shuffle = n_epochs, shuffle
         self.random_state = random_state
 
     def start(self, d: int, k: int, rng: np.random.RandomState) -> dict[str, Array]:

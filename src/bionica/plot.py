@@ -276,9 +276,8 @@ def record_weights(network: Any, X: ArrayLike, every: int = 100) -> dict[str, np
 
     Examples
     --------
-    >>> from bionica import TwoCompartmentNICA, plot
-    >>> from bionica.datasets import mix, sparse_uniform
-    >>> X, A = mix(sparse_uniform(1000, 3, rng=0), rng=0)
+    >>> from bionica import TwoCompartmentNICA, datasets, plot
+    >>> X, A = datasets.mix(datasets.sparse_uniform(1000, 3, rng=0), rng=0)
     >>> record = plot.record_weights(TwoCompartmentNICA(3, random_state=0), X)
     >>> list(record), record["W_zz_"].shape
     (['n_samples', 'W_xz_', 'W_zz_'], (10, 3, 3))
@@ -323,7 +322,7 @@ def weights(
     (1, '0')
     """
     if isinstance(W, Mapping):
-        return _weights_over_time(W)
+        return _over_time(W)
     W = _matrix(W, "W")
     ax = _axes(ax, *np.clip([1.2 + 0.6 * W.shape[1], 1.2 + 0.4 * W.shape[0]], 3.0, 9.0))
     largest = float(np.abs(W).max(initial=0.0)) or 1.0
@@ -348,19 +347,16 @@ def weights(
     return ax
 
 
-def _weights_over_time(record: Mapping[str, np.ndarray]) -> Any:
+def _over_time(record: Mapping[str, np.ndarray]) -> Any:
     """Draw each kind of recorded weights in axes of its own, with a color for each output, and return these axes."""
     import matplotlib.pyplot as plt
 
     names = [name for name in record if name != "n_samples"]
     axes = plt.subplots(1, len(names), figsize=(3.6 * len(names), 3.0), layout="constrained", squeeze=False)[1][0]
     for axis, name in zip(axes, names, strict=True):
-        values = record[name].reshape(len(record[name]), record[name].shape[1], -1)
-        for i in range(values.shape[1]):
-            axis.plot(record["n_samples"], values[:, i], color=f"C{i}", linewidth=1, alpha=0.8)
-        axis.set(xlabel="samples", title=name.rstrip("_"))
-        if name == "kappa_":
-            axis.set_yscale("log")
+        for i, values in enumerate(np.moveaxis(record[name], 1, 0)):
+            axis.plot(record["n_samples"], values.reshape(len(values), -1), color=f"C{i}", linewidth=1, alpha=0.8)
+        axis.set(xlabel="samples", title=name.rstrip("_"), yscale="log" if name == "kappa_" else "linear")
     return axes
 
 
@@ -384,9 +380,8 @@ def circuit(network: Any, *, ax: Any = None) -> Any:
 
     Examples
     --------
-    >>> from bionica import InterneuronNICA, plot
-    >>> from bionica.datasets import mix, paper_mixing, sparse_uniform
-    >>> X, A = mix(sparse_uniform(10_000, 3, rng=0), paper_mixing("d3"))
+    >>> from bionica import InterneuronNICA, datasets, plot
+    >>> X, A = datasets.mix(datasets.sparse_uniform(10_000, 3, rng=0), datasets.paper_mixing("d3"))
     >>> ax = plot.circuit(InterneuronNICA.as_published("d3", random_state=0).fit(X))
     >>> ax.texts[-1].get_text()
     'interneurons'

@@ -30,9 +30,8 @@ class RiverTransformer(base.MiniBatchTransformer):  # type: ignore[misc]
 
     Examples
     --------
-    >>> from bionica import StreamingNICA
-    >>> from bionica.datasets import mix, sparse_uniform
-    >>> X, _ = mix(sparse_uniform(500, 2, rng=0), rng=0)
+    >>> from bionica import StreamingNICA, datasets
+    >>> X, _ = datasets.mix(datasets.sparse_uniform(500, 2, rng=0), rng=0)
     >>> separator = RiverTransformer(StreamingNICA(2, random_state=0))
     >>> for a, b in X:
     ...     separator.learn_one({"a": a, "b": b})

@@ -134,7 +134,9 @@ def rows(
 
     `owner` is the estimator that errors name, whose names of features X must have, or gets if `reset`.
     """
-    data: Any = dask_rows(X, type(owner).__name__, min_samples=min_samples, dtype=dtype)
+    data: Any = None
+    if "dask" in sys.modules:
+        data = dask_rows(X, type(owner).__name__, min_samples=min_samples, dtype=dtype)
     if data is not None:
         validate_data(owner, X, reset=reset, skip_check_array=True)
         return data

@@ -41,25 +41,11 @@ from sklearn.utils import check_random_state
 from ._compat.sklearn import AUTO, COUNT
 from .cone.count import count_sources
 from .estimator import PARAMETERS, OnlineEstimator, counted
+from .kernels import running_whitening as whitening
 from .kernels.guards import Guards
 from .kernels.learner import Buffered, NetworkLearner
 from .kernels.plasticity import apply, apply_transposed, averaging_weight, dot, dot_rows, dot_vectors, follow_matrix
-from .kernels.rule import Rule, first_state, hot, ordered, orthonormal_rows, register, scratch, shapes
-from .kernels.running_whitening import (
-    P_2,
-    SHAPES,
-    SPARE,
-    START,
-    WhiteningState,
-    is_due,
-    is_usable,
-    maintain,
-    mean_energy,
-    quantile_step,
-    start,
-    update_whitening,
-    weigh,
-)
+from .kernels.rule import Rule, first_state, hot, ordered, orthonormal_rows, register, shapes, working
 from .kernels.settling import Exact
 from .samples import Array, some_rows
 
@@ -70,7 +56,7 @@ LARGE_ANGLE, SMALL, TURNS = 10.0, 0.3, 500.0
 class State(NamedTuple):
     """What the rule remembers."""
 
-    white: WhiteningState
+    white: whitening.WhiteningState
     F: np.ndarray  # if there are as many mixtures as sources, the identity; then P, x_bar, u_bar and outside stay zero
     V: np.ndarray
     V_mean: np.ndarray
@@ -96,32 +82,10 @@ class Params(NamedTuple):
     projects: bool  # whether there are more mixtures than sources
 
 
-class Work(NamedTuple):
-    """Scratch arrays."""
-
-    y: np.ndarray
-    u: np.ndarray  # F x
-    dx: np.ndarray
-    v: np.ndarray  # K u, in float64 like those below
-    dv: np.ndarray
-    out: np.ndarray  # V v
-    a: np.ndarray  # the plane of the turn
-    b: np.ndarray
-    Va: np.ndarray  # V'a
-    Vb: np.ndarray
-    ws: Any
-
-
 def init(d: int, k: int, dtype: Any, rng: np.random.RandomState) -> Any:
     """Return the rule before its first sample, with a random projection (if k > d) and rotation."""
     F = orthonormal_rows(rng, d, k) if k > d else np.eye(d)
-    return first_state(RULE, dtype, rng, {"white": start(d, dtype), "F": F, "V": orthonormal_rows(rng, d, d)})
-
-
-def workspace(state):
-    """Allocate scratch arrays."""
-    (d, k), dtype = state.F.shape, state.F.dtype
-    return Work(*np.zeros((2, d), dtype), np.zeros(k, dtype), *np.zeros((7, d)), scratch(d, dtype))
+    return first_state(RULE, dtype, rng, {"white": whitening.start(d, dtype), "F": F, "V": orthonormal_rows(rng, d, d)})
 
 
 def settle(state, work, params, X, row):
@@ -132,8 +96,8 @@ def settle(state, work, params, X, row):
     white, v = state.white, work.v
     white_input(state, work, X, row)
     d, shrink, energy = v.shape[0], 1.0, dot_vectors(v, v)
-    if white.age[0] < START * d and energy < math.inf:  # otherwise the output overflows, and ends the loop
-        shrink = math.sqrt(min(1.0, (2 + white.age[0] / d) * mean_energy(white.v_bar) / max(energy, 1e-300)))
+    if white.age[0] < whitening.START * d and energy < math.inf:  # otherwise the output overflows, and ends the loop
+        shrink = math.sqrt(min(1.0, (2 + white.age[0] / d) * whitening.mean_energy(white.v_bar) / max(energy, 1e-300)))
         shrink = shrink if white.power[0] > 0 else 0.0
     for i in range(d):
         y = shrink * dot(state.V_mean, i, v)
@@ -143,9 +107,9 @@ def settle(state, work, params, X, row):
 def learn(state, work, params, X, row, eta):
     """The sample's weight, the turn, the whitening, the covariance of x and u."""
     white, V, v, dv, a, b, horizon = state.white, state.V, work.v, work.dv, work.a, work.b, params.horizon
-    if not is_usable(white, work.u, v):
+    if not whitening.is_usable(white, work.u, v):
         return
-    q, g = weigh(white, v, dv)
+    q, g = whitening.weigh(white, v, dv)
     if params.projects:
         g = min(g, weigh_outside(state, work, X, row))
     apply(V, v, work.out)
@@ -154,7 +118,7 @@ def learn(state, work, params, X, row, eta):
         apply_transposed(V, a, work.Va)
         apply_transposed(V, b, work.Vb)
         turn(V, a, b, work.Va, work.Vb, cos_1, sin)
-    _, _, m = update_whitening(white, dv, q, g, horizon, work.Va)
+    _, _, m = whitening.update_whitening(white, dv, q, g, horizon, work.Va)
     if params.projects:
         gather(state, work, g, m)
     age = white.age[0]
@@ -188,7 +152,7 @@ def find_turn(white, out, a, b, turned, g, params):
     oo = pp + ee
     if ee <= 64 * params.eps * (64 * params.eps) * oo:
         return 0.0, 0.0
-    mean = mean_energy(white.v_bar)
+    mean = whitening.mean_energy(white.v_bar)
     turned[0] += 1
     if params.horizon > 0:
         turned[0] = min(turned[0], float(params.horizon))
@@ -228,9 +192,9 @@ def weigh_outside(state, work, X, row):
     r = max(total - dot_vectors(u, u), 1e-13 * total)
     if outside[0] == 0:
         outside[0] = r
-    largest = SPARE * outside[0]
-    s = quantile_step(state.white.age, d)
-    outside[0] *= 1 + s if r > outside[0] else 1 - s * P_2
+    largest = whitening.SPARE * outside[0]
+    s = whitening.quantile_step(state.white.age, d)
+    outside[0] *= 1 + s if r > outside[0] else 1 - s * whitening.P_2
     return largest / r * (largest / r) if r > largest else 1.0
 
 
@@ -250,16 +214,11 @@ def gather(state, work, g, m):
 # ---------------------------------------------------------------------------------------------- rarely, in NumPy
 
 
-def maintenance_is_due(state, params):
-    """That of the whitening."""
-    return is_due(state.white)
-
-
 def maintain_all(state: State, params: Params) -> None:
     """Maintenance of the whitening, a flip, the power step of F."""
     white, F, V, P = state.white, state.F, state.V, state.P
     was_due, negative = white.age[0] >= white.due[0], (V @ white.v_bar).sum() < 0
-    if maintain(white, V, params.horizon, state.repairs):
+    if whitening.maintain(white, V, params.horizon, state.repairs):
         for a in (state.turned, state.outside, state.u_bar, state.x_bar, P):
             a[:] = 0
         V[:] = state.V_mean[:] = np.eye(len(V))
@@ -293,12 +252,13 @@ def unmixing(state: State) -> np.ndarray:
 RULE = register(
     Rule(
         "orthant_rotation", State, Params,
-        SHAPES | shapes(dk="F", kd="P") | {
+        whitening.SHAPES | shapes(dk="F", kd="P") | {
             "V": "dd:float64", "V_mean": "dd:float64", "x_bar": "k:float64", "u_bar": "d:float64",
             "turned": "1:float64", "outside": "1:float64",
         },
-        workspace, settle, learn, unmixing, is_due=maintenance_is_due, maintain=maintain_all,
-        parts={"white": WhiteningState}, changed="white.changed",
+        working("orthant_rotation", d="y u", k="dx", **{"d:float64": "v dv out a b Va Vb"}),
+        settle, learn, unmixing, is_due=lambda state, params: whitening.is_due(state.white), maintain=maintain_all,
+        parts={"white": whitening.WhiteningState}, changed="white.changed",
     )
 )  # fmt: skip
 
@@ -346,15 +306,13 @@ class StreamingNICA(OnlineEstimator):
 
     Examples
     --------
-    >>> from bionica import StreamingNICA
-    >>> from bionica.datasets import mix, sparse_uniform
-    >>> from bionica.metrics import permutation_error
-    >>> S = sparse_uniform(20_000, 3, rng=0)
-    >>> X, A = mix(S, n_mixtures=5, rng=0)
+    >>> from bionica import StreamingNICA, datasets, metrics
+    >>> S = datasets.sparse_uniform(20_000, 3, rng=0)
+    >>> X, A = datasets.mix(S, n_mixtures=5, rng=0)
     >>> stream = StreamingNICA(3, random_state=0)
     >>> for block in X.reshape(20, 1000, 5):
     ...     Y = stream.partial_fit_transform(block)
-    >>> bool(permutation_error(S[-1000:], Y) < 1e-3)
+    >>> bool(metrics.permutation_error(S[-1000:], Y) < 1e-3)
     True
     """
 
@@ -372,8 +330,7 @@ class StreamingNICA(OnlineEstimator):
     ) -> None:
         self.n_components = n_components
         self.horizon = horizon
-        self.n_epochs = n_epochs
-        self.shuffle = shuffle
+        self.n_epochs, self.shuffle = n_epochs, shuffle
         self.random_state = random_state
 
     def _learner_for(self, k: int, dtype: Any, X: Any = None, state: Any = None) -> Any:

@@ -68,12 +68,6 @@ def counted(n: int, noun: str) -> str:
     return f"{n:,} {noun.removesuffix('s') if n == 1 else noun}"
 
 
-def raised_in_bionica(error: BaseException) -> bool:
-    """Whether the code of this package raised an error, rather than a library that was called with wrong arguments."""
-    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
-    return str(frame.f_globals.get("__name__")).startswith("bionica.")
-
-
 def explain(error: Exception) -> tuple[str, int]:
     """Return what to say about an error, and the exit status."""
     if isinstance(error, MemoryError):
@@ -83,7 +77,11 @@ def explain(error: Exception) -> tuple[str, int]:
     if isinstance(error, OSError):
         return f"{error.filename}: {error.strerror}" if error.filename else str(error), 1
     about_input = isinstance(error, ValueError | ArithmeticError | ImportError | RuntimeError)
-    if isinstance(error, BionicaError) or (about_input and raised_in_bionica(error)):
+    *_, (frame, _) = traceback.walk_tb(
+        error.__traceback__
+    )  # not that of a library that was called with wrong arguments
+    is_ours = str(frame.f_globals.get("__name__")).startswith("bionica.")
+    if isinstance(error, BionicaError) or (about_input and is_ours):
         return str(error), 1
     return f"unforeseen, please report it to the developers: {type(error).__name__}: {error}"[:400], 70
 

@@ -131,10 +131,8 @@ def demo(
             findings[name] = str(output / file)
         lines = [f"Mean squared error of sources with variance 1, after one pass; the median of {RUNS} runs:"]
         for name, (_, origin, local, _) in NETWORKS.items():
-            errors = ", ".join(
-                f"{title.lower()} {_short(found[name]['error'])}" for title, found in findings["problems"].items()
-            )
-            lines.append(f"{name} (from {origin}; local rules: {local}): {errors}")
+            errors = (f"{title.lower()} {_short(of[name]['error'])}" for title, of in findings["problems"].items())
+            lines.append(f"{name} (from {origin}; local rules: {local}): {', '.join(errors)}")
         console.result([*lines, f"Open {findings['page']} in a browser to see them learn"], findings)
 
 
@@ -155,11 +153,8 @@ def _run(seed: int, console: Console) -> tuple[dict[str, Any], tuple[bytes, byte
                 run = runs[errors.index(median_low(errors))]
                 moments = {t: (network, *_outputs(problem.S, network, X)) for t, network in run.items()}
                 curve = {t: error for t, (_, _, error) in moments.items()}
-                found[title][name] = about._asdict() | {
-                    "error": curve[len(X)],
-                    "errors": sorted(errors),
-                    "curve": curve,
-                }
+                result = {"error": curve[len(X)], "errors": sorted(errors), "curve": curve}
+                found[title][name] = about._asdict() | result
                 slides[name] = [_slide(about, problem.shape, t, *moment) for t, moment in moments.items()]
                 advance(1, f"{title}: {name}, error {_short(curve[len(X)])}")
                 if (title, name) == ("Photographs", "StreamingNICA"):

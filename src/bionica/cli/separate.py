@@ -279,9 +279,8 @@ class Separation:
         try:
             client = distributed.Client(scheduler, timeout=10)
         except (OSError, ValueError) as error:
-            raise io.InputError(
-                f"--scheduler {scheduler} does not answer, start one with `dask scheduler`: {error}"
-            ) from error
+            remedy = "start one with `dask scheduler`"
+            raise io.InputError(f"--scheduler {scheduler} does not answer, {remedy}: {error}") from error
         with client, complete_files([self.path]) as (part,):
             X = da.from_zarr(str(Path(self.reader.name).resolve()))
             X = (X.T if self.reader.axis else X.reshape(-1, X.shape[-1]))[:, self.reader.columns]
@@ -335,11 +334,8 @@ class Separation:
         there, _ = io.wavelengths_in(reader.names, any_order=True)
         if header and there is None:
             raise io.InputError(f"--known {path} has no line of wavelengths, as the input has: add it")
-        if (
-            here is not None
-            and there is not None
-            and (wrong := differing_channel(there, here, reader.unit, self.reader.unit))
-        ):
+        both = here is not None and there is not None
+        if both and (wrong := differing_channel(there, here, reader.unit, self.reader.unit)):
             raise io.InputError(f"--known {path}: {wrong}: interpolate its spectra to the wavelengths of the input")
         self.known_names = [str(name) for name in labels[0]] if labels else []
         return spectra.T

@@ -132,15 +132,7 @@ def register(suffix: str, read: Callable[[Path], Measurement]) -> None:
 
 
 def open_pipe(stream: Any, *, columns: Columns | None = None, **form: Any) -> Reader:
-    r"""Read mixtures once from a binary stream of text. `form`: `header`, `decimal`, `skip_lines`, `encoding` of `open_reader`.
-
-    Examples
-    --------
-    >>> import io
-    >>> open_pipe(io.BytesIO(b"1,2\n3,4\n")).read()
-    array([[1., 2.],
-           [3., 4.]])
-    """
+    """Read mixtures once from a binary stream of text. `form`: `header`, `decimal`, `skip_lines`, `encoding` of `open_reader`."""
     return TextReader(Path("standard input"), columns or Columns(), pipe=partial(nullcontext, stream), **form)
 
 

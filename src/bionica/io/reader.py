@@ -101,12 +101,6 @@ def label_columns(names: Sequence[str], values: Callable[[int], ArrayLike]) -> t
     A label has no name, or is a word where the names of most columns are wavelengths, or is named as a time, an index or a
     wavelength (or is a word where the other names are numbers) and never turns back: its values only rise, only fall, or are not
     numbers. `values` returns numbers of a column, in their order; NaN where there is none.
-
-    Examples
-    --------
-    >>> columns = [[0.1, 0.3, 0.2], [0.0, 1.0, 2.0], [0.4, 0.1, 0.5]]
-    >>> label_columns(["A", "time", "NO"], lambda j: columns[j])
-    ([1], [2])
     """
     if len(names) < 2:
         return [], []
@@ -124,13 +118,7 @@ def label_columns(names: Sequence[str], values: Callable[[int], ArrayLike]) -> t
 
 
 def integer_columns(X: Array) -> list[int]:
-    """Return the columns that hold different integers, as labels do, if most others do not.
-
-    Examples
-    --------
-    >>> integer_columns(np.array([[1, 0.5, 0.1], [3, 0.25, 0.2]]))
-    [0]
-    """
+    """Return the columns that hold different integers, as labels do, if most others do not."""
     integers = (X == np.rint(X)).all(axis=0)
     varying = integers & (np.ptp(X, axis=0) > 0)
     return np.flatnonzero(varying).tolist() if 2 * integers.sum() < X.shape[1] else []
@@ -151,13 +139,6 @@ def wavelengths_in(
     Those of detectors that overlap do not, and are returned with `any_order`.
 
     Whole numbers from 0 or 1 on, with gaps or without, are numbers of columns: None, unless `counts` allows those without a unit.
-
-    Examples
-    --------
-    >>> wavelengths_in(["400 nm", "401.5 nm"])
-    (array([400. , 401.5]), 'nm')
-    >>> wavelengths_in(["0", "1", "2"])
-    (None, None)
     """
     matches = [match for name in names if (match := _NUMBER_AND_UNIT.fullmatch(name.strip()))]
     if len(matches) >= max(2, len(names)) and len({match[2] for match in matches}) == 1:

@@ -129,15 +129,6 @@ def open_writer(
     The file appears under its name when it is complete. Text and Parquet hold the labels of the samples too; `label_types` are
     their types in Arrow, text by default. `names` are those of the sources, `array` that of an array in an .npz or HDF5, and
     `decimal` is the decimal point of text: with a comma, a .csv has ; between numbers. `pixel_size` is that of `Reader`.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with open_writer(Path(folder, "s.npy"), 2, "float64") as writer:
-    ...         _ = writer.write(np.ones((3, 2)))
-    ...     np.load(Path(folder, "s.npy")).shape
-    (3, 2)
     """
     suffix, columns = path.suffix.lower(), names or [f"source_{i + 1}" for i in range(n_sources)]
     with complete_files(output_files(path, n_sources)) as parts:

@@ -212,7 +212,7 @@ def _expression(value, leaf, names):
     return f"{name}({', '.join(_expression(part, leaf, names) for part in value)})"
 
 
-def _fill(name, shape, value, symmetric=False):
+def _assignments(name, shape, value, symmetric=False):
     """Lines for name[i0, i1] = value, with {} in `value` for the indices; if `symmetric`, from the lower triangle."""
     index = ", ".join(f"i{axis}" for axis in range(len(shape)))
     loops = ["    " * axis + f"for i{axis} in range({length}):" for axis, length in enumerate(shape)]
@@ -235,7 +235,7 @@ def _source(state: Any, params: Any, dtype: Any) -> tuple[str, tuple[tuple[str, 
             i = next(count)
             dtype = "bool_" if array.dtype == bool else array.dtype.name
             load.append(f"{prefix}{i} = cuda.local.array({array.shape}, np.{dtype})")
-            load.extend(_fill(f"{prefix}{i}", array.shape, content.format(i)))
+            load.extend(_assignments(f"{prefix}{i}", array.shape, content.format(i)))
             return f"{prefix}{i}"
 
         return _expression(value, leaf, names)
@@ -254,8 +254,8 @@ def _source(state: Any, params: Any, dtype: Any) -> tuple[str, tuple[tuple[str, 
     for i, (field, array) in enumerate(to_arrays(state).items()):
         # Masks read no inverse, and of a symmetric matrix the lower triangle: the compiler omits what is not read.
         if not (masked and field in rule.inverses):
-            to_local += _fill(f"x{i}", array.shape, f"r{i}[{{}}]", masked and field in rule.symmetric)
-            from_local += _fill(f"r{i}", array.shape, f"x{i}[{{}}]")
+            to_local += _assignments(f"x{i}", array.shape, f"r{i}[{{}}]", masked and field in rule.symmetric)
+            from_local += _assignments(f"r{i}", array.shape, f"x{i}[{{}}]")
     text = _TEXT.format(
         name=numba_cuda.UNROLLED if d in UNROLLED else "bionica", d=d, dtype=dtype.name,
         arguments=", ".join(f"a{i}" for i in range(len(to_arrays(state)))), stride=STRIDE, every=EVERY, flush=FLUSH,

@@ -25,7 +25,7 @@ from sklearn.exceptions import NotFittedError
 
 from .._compat.blas import one_blas_thread
 from .loop import NO_RATES, Diverged, prepare
-from .rule import Rule, in_buffers, rule_of, to_arrays
+from .rule import Rule, in_buffers, lengths, rule_of
 
 #: Most bytes of samples in a compiled call, which Ctrl-C cannot interrupt.
 _BLOCK_BYTES = 2**20
@@ -37,15 +37,7 @@ Rate = float | Callable[[int], float]
 
 
 class Schedule(NamedTuple):
-    """Learning rates, eq. 22 of the paper with power 1: ``eta0 / (1 + decay * t) ** power``; or `eta0` as a function of t.
-
-    Examples
-    --------
-    >>> Schedule(0.1, 0.5)(0, 3)
-    array([0.1       , 0.06666667, 0.05      ])
-    >>> Schedule(lambda t: 0.1 if t < 2 else 0.01)(0, 3)
-    array([0.1 , 0.1 , 0.01])
-    """
+    """Learning rates, eq. 22 of the paper with power 1: ``eta0 / (1 + decay * t) ** power``; or `eta0` as a function of t."""
 
     eta0: Any
     decay: float = 0.0
@@ -88,18 +80,12 @@ class NetworkLearner:
     block = 0  # it takes any number of samples
 
     def __init__(self, state: Any, params: Any, rates: Sequence[Schedule], readout: Any = None) -> None:
-        rule, arrays = rule_of(state), to_arrays(state)
+        rule = rule_of(state)
         self.state, self._buffers = in_buffers(state)
         self._floats = [buffer for buffer in self._buffers if buffer.dtype.kind == "f"]
         self.params, self.rates, self.read = params, tuple(rates), readout
-        self.dtype, self.n_outputs = (
-            next(arrays[a].dtype for a in rule.shapes if ":" not in rule.shapes[a]),
-            state.fired.size,
-        )
-        k = next(
-            n for a in rule.shapes for letter, n in zip(rule.shapes[a], arrays[a].shape, strict=False) if letter == "k"
-        )
-        self.waiting = np.empty((0, k), self.dtype)
+        (n, self.dtype), self.n_outputs = lengths(state), state.fired.size
+        self.waiting = np.empty((0, n["k"]), self.dtype)
         self._lock = threading.Lock()
         self._rows: Any = None  # the loop, compiled when the first sample comes
         self.changed = attrgetter(rule.changed)(self.state) if rule.changed else (False,)  # whether the mixing changed

@@ -3,7 +3,7 @@
 A rule file defines `State` (a NamedTuple of arrays that ends with those of BOOKKEEPING), `Params` (a NamedTuple of plain numbers
 with at least `dynamics`, `guards` and `average`) and the functions
 
-    workspace(state) -> work                 scratch arrays, a NamedTuple with at least `y` and `ws`, made for each call
+    workspace(state) -> work                 scratch arrays, at least `y` and `ws`, made for each call by what `working` returns
     settle(state, work, params, X, row)      work.y <- the output for the mixture X[row]; changes `work` only
     learn(state, work, params, X, row, eta)  the equations of the synaptic updates for that mixture; changes `state`
     unmixing(state) -> matrix                what the network does to a mixture while every output fires
@@ -110,14 +110,12 @@ class Rule:
     maintain: Callable[..., Any] | None = None
     parts: Mapping[str, Any] = field(default_factory=dict)  # fields that are NamedTuples; their arrays are 'part.name'
     products: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # fields that are the product of two others
-    inverses: Mapping[str, str] = field(
-        default_factory=dict
-    )  # inverses of symmetric matrices, which the exact solver reads
+    # Inverses of symmetric matrices, which the exact solver reads.
+    inverses: Mapping[str, str] = field(default_factory=dict)
     symmetric: tuple[str, ...] = ()  # other symmetric matrices
     step: Any = None  # the rule in plain NumPy; then workspace, settle and learn are None
-    first: Mapping[str, Callable[[Any], Any]] = field(
-        default_factory=dict
-    )  # of a variant: first values of what it adds
+    # Of a variant: first values of what it adds.
+    first: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
     changed: str | None = None  # the flag that says whether the mixing changed while the network learned
 
 
@@ -155,13 +153,38 @@ def register(rule: Rule) -> Rule:
 STATES = SimpleNamespace()
 
 
-def state_class(rule: str, fields: Iterable[tuple[str, Any]]) -> Any:
-    """Return a State class with these fields and types, for the rule of this name."""
-    State: Any = NamedTuple("State", fields)  # type: ignore[misc]
-    name = re.sub(r"\W", "_", rule)
-    setattr(STATES, name, State)
-    State.__module__, State.__qualname__ = __name__, f"STATES.{name}"
-    return State
+def state_class(rule: str, fields: Iterable[tuple[str, Any]], kind: str = "State") -> Any:
+    """Return a State class, or one of another `kind`, with these fields and types, for the rule of this name."""
+    made: Any = NamedTuple(kind, fields)  # type: ignore[misc]
+    name = re.sub(r"\W", "_", f"{rule}_{kind}")
+    setattr(STATES, name, made)
+    made.__module__, made.__qualname__ = __name__, f"STATES.{name}"
+    return made
+
+
+def working(rule: str, **fields: str) -> Callable[[Any], Any]:
+    """Return the `workspace` of a rule: names by shape, as in `shapes`, for zeros in the network's precision; then `ws`."""
+    Work = state_class(rule, [*((name, np.ndarray) for name in shapes(**fields)), ("ws", Scratch)], "Work")
+
+    def workspace(state: Any) -> Any:
+        n, dtype = lengths(state)
+        work = {"ws": scratch(n["d"], dtype)}
+        for spec, names in fields.items():
+            letters, _, kind = spec.partition(":")
+            shape = [int(letter) if letter.isdigit() else n[letter] for letter in letters]
+            rows = np.zeros((len(names.split()), *shape), kind or dtype)
+            work |= zip(names.split(), rows, strict=True)
+        return Work(**work)
+
+    return workspace
+
+
+def lengths(state: Any) -> tuple[dict[str, int], np.dtype[Any]]:
+    """Return what the letters of shapes stand for, k mixtures, d outputs and others, and the precision of the network."""
+    arrays, specs = to_arrays(state), rule_of(state).shapes
+    pairs = [pair for name in specs for pair in zip(specs[name], arrays[name].shape, strict=False)]
+    dtype = next(arrays[name].dtype for name in specs if ":" not in specs[name])
+    return {letter: n for letter, n in pairs if letter.isalpha()}, dtype
 
 
 def variant(rule: Rule, name: str, arrays: Mapping[str, tuple[str, Any]] | None = None, **functions: Any) -> Rule:

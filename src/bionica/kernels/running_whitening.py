@@ -154,7 +154,8 @@ def behind_fronts(rule: Rule, raw: str, maintain: Any) -> dict[Any, Rule]:
 
     Letters "dh" of its shapes are "dd" behind a whitening, otherwise "dk". `maintain` follows a running whitening.
     """
-    upkeep = {"is_due": _maintenance_is_due, "maintain": maintain, "changed": "front.white.changed"}
+    due = lambda state, params: is_due(state.front.white)  # noqa: E731
+    upkeep = {"is_due": due, "maintain": maintain, "changed": "front.white.changed"}
     rules = {}
     for whiten, (Front, shapes) in _FRONTS.items():
         name, parts = f"{rule.name}_{whiten or raw}", {"front": Front, **rule.parts}
@@ -163,10 +164,6 @@ def behind_fronts(rule: Rule, raw: str, maintain: Any) -> dict[Any, Rule]:
         more: Any = upkeep if whiten == "online" else {}
         rules[whiten] = register(replace(rule, name=name, State=State, shapes=shapes, parts=parts, **more))
     return rules
-
-
-def _maintenance_is_due(state, params):
-    return is_due(state.front.white)
 
 
 def start(d: int, dtype: Any, v_bar: Any = None, n: int = 0) -> WhiteningState:

@@ -41,6 +41,7 @@ from sklearn.utils import check_random_state
 
 from .._compat.sklearn import POSITIVE
 from ..estimator import PARAMETERS, TWO_COMPARTMENTS, OnlineEstimator, offline_only_in_fit
+from ..kernels import running_whitening as fronts
 from ..kernels.guards import Guards
 from ..kernels.learner import Buffered, NetworkLearner, Rate, Schedule
 from ..kernels.plasticity import FOREVER, apply, dot, dot_vectors, follow_matrix
@@ -55,22 +56,6 @@ from ..kernels.rule import (
     scratch,
     shapes,
     solve_lateral,
-)
-from ..kernels.running_whitening import (
-    Fixed,
-    FrontWork,
-    Raw,
-    Running,
-    adapt,
-    behind_fronts,
-    enter,
-    first_block,
-    front_work,
-    maintain,
-    presynaptic,
-    start,
-    through_front,
-    weigh_input,
 )
 from ..kernels.settling import settle_lateral
 from ..offline.rotation import rotate
@@ -146,7 +131,7 @@ class Params(NamedTuple):
 class Work(NamedTuple):
     """Scratch arrays."""
 
-    front: FrontWork
+    front: fronts.FrontWork
     c: np.ndarray
     membrane: np.ndarray
     y: np.ndarray  # z; the loop knows every rule's output by this name
@@ -157,12 +142,12 @@ class Work(NamedTuple):
 def workspace(state):
     """Allocate scratch arrays."""
     d, dtype = len(state.W_zz), state.W_zz.dtype
-    return Work(front_work(state.front, state.W_xz.shape[1], dtype), *np.zeros((4, d), dtype), scratch(d, dtype))
+    return Work(fronts.front_work(state.front, state.W_xz.shape[1], dtype), *np.zeros((4, d), dtype), scratch(d, dtype))
 
 
 def settle(state, work, params, X, row):
     """Eq. 1."""
-    enter(state.front, work.front, X, row)
+    fronts.enter(state.front, work.front, X, row)
     apply(state.W_xz, work.front.h, work.c)
     settle_lateral(params.dynamics, state.W_zz, state.W_zz, work.c, work.y, work.ws, True)
 
@@ -218,18 +203,18 @@ def learn(state, work, params, X, row, eta):
     """Eqs. 2 to 7, then the whitening."""
     front, W_xz, c, v, b, p = state.front, state.W_xz, work.c, work.membrane, work.b, work.front.p
     d, one = c.shape[0], b.dtype.type(1)
-    g = weigh_input(front, work.front, work.ws.events)
+    g = fronts.weigh_input(front, work.front, work.ws.events)
     if g == 0:
         return
     activity = inhibit(state, work, params, g * eta, eta)
-    size = presynaptic(front, work.front)
+    size = fronts.presynaptic(front, work.front)
     for i in range(d):
         h = b[i] * activity * (one - min(abs(v[i]), b.dtype.type(BOUND)))
         grow = one + h if h > 0 else one / (one - h)  # a large sample could make 1 + h negative
         f = b[i] / (one + b[i] * size) * (v[i] - c[i])
         for j in range(W_xz.shape[1]):
             W_xz[i, j] = grow * W_xz[i, j] + f * p[j]
-    f, beta = adapt(front, work.front, g, params.horizon, state.t[0], d)
+    f, beta = fronts.adapt(front, work.front, g, params.horizon, state.t[0], d)
     if beta != 0:
         keep_product(W_xz, work.front.dv, f, beta)
         if params.average > 0:
@@ -256,7 +241,7 @@ def keep_product(W, dv, f, beta):
 def maintain_whitening(state: State, params: Params) -> None:
     """That of the running whitening; after an abrupt change the network starts again, with outputs of positive mean."""
     white, W_xz, W_zz = state.front.white, state.W_xz, state.W_zz
-    if maintain(white, W_xz, params.horizon, state.repairs):
+    if fronts.maintain(white, W_xz, params.horizon, state.repairs):
         W_xz[:] = W_zz[:] = np.eye(len(W_zz))
         for a, first in zip(state.facet, (0, 1, 1, 1), strict=True):
             a[:] = first
@@ -271,11 +256,11 @@ def maintain_whitening(state: State, params: Params) -> None:
 
 def unmixing(state: State) -> np.ndarray:
     """W_zz^-1 W_xz, times the matrix of the whitening."""
-    return through_front(solve_lateral(state.W_zz, state.W_xz), state.front)
+    return fronts.through_front(solve_lateral(state.W_zz, state.W_xz), state.front)
 
 
 #: By the value of `whiten`.
-RULES = behind_fronts(
+RULES = fronts.behind_fronts(
     Rule(
         "cone_network", State, Params,
         shapes(d="facet.log_kappa facet.p facet.m facet.q", dh="W_xz W_xz_mean", dd="W_zz W_zz_mean"),
@@ -343,13 +328,11 @@ class ConeNetwork(OnlineEstimator):
 
     Examples
     --------
-    >>> from bionica import ConeNetwork
-    >>> from bionica.datasets import copula_uniform, mix
-    >>> from bionica.metrics import sinr
-    >>> S = copula_uniform(100_000, 3, rho=0.5, rng=0)
-    >>> X, A = mix(S, n_mixtures=6, rng=0)
+    >>> from bionica import ConeNetwork, datasets, metrics
+    >>> S = datasets.copula_uniform(100_000, 3, rho=0.5, rng=0)
+    >>> X, A = datasets.mix(S, n_mixtures=6, rng=0)
     >>> network = ConeNetwork(3, random_state=0).fit(X)
-    >>> bool(sinr(S, network.transform(X)) > 25)
+    >>> bool(metrics.sinr(S, network.transform(X)) > 25)
     True
     """
 
@@ -392,7 +375,7 @@ class ConeNetwork(OnlineEstimator):
     def W_xz_(self) -> Array:
         """Weights from mixtures to dendrites, through the whitening, (n_components, n_features)."""
         state = self._started()
-        return np.array(through_front(state.W_xz, state.front))
+        return np.array(fronts.through_front(state.W_xz, state.front))
 
     @property
     def W_zz_(self) -> Array:
@@ -420,7 +403,7 @@ class ConeNetwork(OnlineEstimator):
         begin = partial(_begin, self.whiten, d, given, seed, np.dtype(dtype), finish)
         if self.whiten == "offline":
             return begin(X[:])
-        return Buffered(k, dtype, first_block(d), begin, d)
+        return Buffered(k, dtype, fronts.first_block(d), begin, d)
 
 
 def _begin(
@@ -433,14 +416,15 @@ def _begin(
     rows = inliers_of(np.asarray(X, np.float64))
     rows = rows * (np.ptp(rows, axis=0) > 0)  # an offset is no source
     if whiten is False:
-        front: Any = Raw(np.array([float((rows**2).sum(axis=1).mean() / d) or 1.0]))
+        front: Any = fronts.Raw(np.array([float((rows**2).sum(axis=1).mean() / d) or 1.0]))
         W_xz = given.get("W_xz", _through(rows.mean(axis=0), orthonormal_rows(rng, d, rows.shape[1])))
     else:
         # Of second moments: those of abundances, whose sum is constant, are not singular, while their covariance is. The running
         # whitening, K = I of the covariance, adapts.
         F, inverse = padded_whitening(rows, d, centred=False)
         U, F = rows @ F.T, F.astype(dtype)
-        front = Fixed(F) if whiten == "offline" else Running(start(d, dtype, U.mean(axis=0), len(U)), F)
+        running = fronts.Running(fronts.start(d, dtype, U.mean(axis=0), len(U)), F)
+        front = fronts.Fixed(F) if whiten == "offline" else running
         W_xz = given["W_xz"] @ inverse if "W_xz" in given else _into_orthant(U, rng)
     facet = Facet(np.zeros(d, dtype), *np.ones((3, d), dtype))
     weights = {"front": front, "facet": facet, "W_xz": W_xz, "W_zz": W_zz}

@@ -48,7 +48,7 @@ from ..kernels.plasticity import (
     project,
     subtract,
 )
-from ..kernels.rule import Rule, averaged, first_state, orthonormal_rows, register, scratch, shapes, solve_lateral
+from ..kernels.rule import Rule, averaged, first_state, orthonormal_rows, register, shapes, solve_lateral, working
 from ..kernels.settling import REFRESH, follow_interneurons, invert, settle_interneurons
 from ..samples import given_weights
 
@@ -72,27 +72,6 @@ class State(NamedTuple):
     fired: np.ndarray
     rng: np.ndarray
     repairs: np.ndarray
-
-
-class Work(NamedTuple):
-    """Scratch arrays."""
-
-    c: np.ndarray
-    y: np.ndarray
-    n: np.ndarray
-    dy: np.ndarray
-    dn: np.ndarray
-    p: np.ndarray  # W_ny dn
-    ws: Any
-
-
-def workspace(state):
-    """Allocate scratch arrays."""
-    m, d = state.W_yn.shape
-    dtype = state.W_xy.dtype
-    c, y, dy, p = np.zeros((4, d), dtype)
-    n, dn = np.zeros((2, m), dtype)
-    return Work(c, y, n, dy, dn, p, scratch(d, dtype))
 
 
 def settle(state, work, params, X, row):
@@ -160,7 +139,7 @@ RULE = register(
         shapes(
             dk="W_xy W_xy_mean", md="W_yn W_yn_mean", dm="W_ny W_ny_mean", dd="M H", k="x_bar", d="y_bar", m="n_bar"
         ) | {"coupled": "1:bool"},
-        workspace, settle, learn, unmixing, inspect, track, average, flip,
+        working("interneuron", d="c y dy p", m="n dn"), settle, learn, unmixing, inspect, track, average, flip,
 
         products={"M": ("W_ny", "W_yn")}, inverses={"H": "M"}, symmetric=("M",),  # of coupled networks
     )
@@ -223,13 +202,11 @@ class InterneuronNICA(OfThePaper, OnlineEstimator):
 
     Examples
     --------
-    >>> from bionica import InterneuronNICA
-    >>> from bionica.datasets import mix, paper_mixing, sparse_uniform
-    >>> from bionica.metrics import permutation_error
-    >>> S = sparse_uniform(100_000, 3, rng=0)
-    >>> X, A = mix(S, paper_mixing("d3"))
+    >>> from bionica import InterneuronNICA, datasets, metrics
+    >>> S = datasets.sparse_uniform(100_000, 3, rng=0)
+    >>> X, A = datasets.mix(S, datasets.paper_mixing("d3"))
     >>> network = InterneuronNICA.as_published("d3", random_state=0).fit(X)
-    >>> bool(permutation_error(S, network.transform(X)) < 1e-3)
+    >>> bool(metrics.permutation_error(S, network.transform(X)) < 1e-3)
     True
     """
 

@@ -32,7 +32,7 @@ from ..estimator import TWO_COMPARTMENTS, OnlineEstimator, weights
 from ..kernels.guards import Guards
 from ..kernels.learner import NetworkLearner
 from ..kernels.plasticity import FOREVER, apply, dot, dot_vectors, follow_matrix, project
-from ..kernels.rule import Rule, averaged, first_state, hot, orthonormal_rows, register, scratch, shapes, solve_lateral
+from ..kernels.rule import Rule, averaged, first_state, hot, orthonormal_rows, register, shapes, solve_lateral, working
 from ..kernels.settling import REFRESH, Exact, invalidate, invert, settle_lateral
 from ..samples import given_weights
 
@@ -85,27 +85,8 @@ class Params(NamedTuple):
     horizon: float  # the time at which rates no longer fall
 
 
-class Work(NamedTuple):
-    """Scratch arrays."""
-
-    c: np.ndarray
-    y: np.ndarray  # z; the loop knows every rule's output by this name
-    dz: np.ndarray
-    g: np.ndarray
-    r: np.ndarray
-    gain: np.ndarray  # 1/(k p)
-    C: np.ndarray  # c, as a matrix with one row
-    ws: Any
-
-
-def workspace(state):
-    """Allocate scratch arrays."""
-    (d, k), dtype = state.W_xz.shape, state.W_xz.dtype
-    return Work(*np.zeros((5, d), dtype), np.zeros(k, dtype), np.zeros((1, d), dtype), scratch(d, dtype))
-
-
 def settle(state, work, params, X, row):
-    """Eq. 1."""
+    """Eq. 1; the loop knows every rule's output, here z, as y."""
     project(state.W_xz, X, row, work.c)
     settle_lateral(params.dynamics, state.W_zz, state.H, work.c, work.y, work.ws, True)
 
@@ -211,7 +192,7 @@ RULE = register(
         "local_nica", State, Params,
         shapes(dk="W_xz U W_xz_mean", dd="W_zz H W_zz_mean", k="x.mean x.variance x.change x.last x.pace",
                d="c.mean c.variance c.change c.last c.pace z_bar n") | {"connected": "k:bool"},
-        workspace, settle, learn, unmixing, inspect, track, average,
+        working("local_nica", d="c y dz g r", k="gain", **{"1d": "C"}), settle, learn, unmixing, inspect, track, average,
         parts={"x": Activity, "c": Activity}, inverses={"H": "W_zz"}, symmetric=("W_zz",),
     )
 )  # fmt: skip
@@ -260,13 +241,11 @@ class LocalNICA(OnlineEstimator):
 
     Examples
     --------
-    >>> from bionica import LocalNICA
-    >>> from bionica.datasets import mix, sparse_uniform
-    >>> from bionica.metrics import sinr
-    >>> S = sparse_uniform(50_000, 3, rng=0)
-    >>> X, A = mix(S, n_mixtures=3, rng=0)
+    >>> from bionica import LocalNICA, datasets, metrics
+    >>> S = datasets.sparse_uniform(50_000, 3, rng=0)
+    >>> X, A = datasets.mix(S, n_mixtures=3, rng=0)
     >>> network = LocalNICA(random_state=0).fit(X)
-    >>> bool(sinr(S, network.transform(X)) > 25)
+    >>> bool(metrics.sinr(S, network.transform(X)) > 25)
     True
     """
 

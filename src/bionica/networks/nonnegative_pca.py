@@ -15,25 +15,11 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from ..estimator import OfThePaper, OnlineEstimator, offline_only_in_fit, weights
+from ..kernels import running_whitening as fronts
 from ..kernels.guards import Params, cap_rate, flip_silent
 from ..kernels.learner import Buffered, NetworkLearner, Rate, Schedule
 from ..kernels.plasticity import apply, dot_vectors
 from ..kernels.rule import Rule, first_state, orthonormal_rows, scratch
-from ..kernels.running_whitening import (
-    Fixed,
-    FrontWork,
-    Raw,
-    Running,
-    adapt,
-    behind_fronts,
-    enter,
-    first_block,
-    front_work,
-    maintain,
-    start,
-    through_front,
-    weigh_input,
-)
 from ..kernels.settling import Exact
 from ..offline.whitening import leading, moments, padded_whitening, whitening
 from ..samples import Array, given_weights
@@ -54,7 +40,7 @@ class State(NamedTuple):
 class Work(NamedTuple):
     """Scratch arrays."""
 
-    front: FrontWork
+    front: fronts.FrontWork
     y: np.ndarray
     e: np.ndarray  # h - W' y
     ws: Any
@@ -63,13 +49,13 @@ class Work(NamedTuple):
 def workspace(state):
     """Allocate scratch arrays."""
     (d, k), dtype = state.W.shape, state.W.dtype
-    front = front_work(state.front, k, dtype)
+    front = fronts.front_work(state.front, k, dtype)
     return Work(front, np.zeros(d, dtype), np.zeros_like(front.h), scratch(d, dtype))
 
 
 def settle(state, work, params, X, row):
     """y = [W h]_+."""
-    enter(state.front, work.front, X, row)
+    fronts.enter(state.front, work.front, X, row)
     apply(state.W, work.front.h, work.y)
     for i in range(work.y.shape[0]):
         work.y[i] = max(work.y[i], work.y.dtype.type(0))
@@ -78,7 +64,7 @@ def settle(state, work, params, X, row):
 def learn(state, work, params, X, row, eta):
     """The update of W, then the whitening."""
     W, h, y, e = state.W, work.front.h, work.y, work.e
-    g = weigh_input(state.front, work.front, work.ws.events)
+    g = fronts.weigh_input(state.front, work.front, work.ws.events)
     if g == 0:
         return
     eta = W.dtype.type(g * eta)
@@ -91,7 +77,7 @@ def learn(state, work, params, X, row, eta):
         a = eta * y[i]
         for j in range(h.shape[0]):
             W[i, j] += a * e[j]
-    adapt(state.front, work.front, g, 0, state.t[0], y.shape[0])
+    fronts.adapt(state.front, work.front, g, 0, state.t[0], y.shape[0])
 
 
 def rate(state, work, params, X, row, rates):
@@ -109,17 +95,17 @@ def flip(state, work):
 
 def maintain_whitening(state: State, params: Params) -> None:
     """That of the running whitening; after a wrong scale in the first samples W starts again from the identity."""
-    if maintain(state.front.white, state.W, 0, state.repairs):
+    if fronts.maintain(state.front.white, state.W, 0, state.repairs):
         state.W[:] = np.eye(len(state.W))
 
 
 def unmixing(state: State) -> np.ndarray:
     """W F."""
-    return through_front(state.W, state.front)
+    return fronts.through_front(state.W, state.front)
 
 
 #: By the value of `whiten`.
-RULES = behind_fronts(
+RULES = fronts.behind_fronts(
     Rule("nonnegative_pca", State, Params, {"W": "dh"}, workspace, settle, learn, unmixing, flip=flip, rate=rate),
     "bare", maintain_whitening,
 )  # fmt: skip
@@ -164,13 +150,11 @@ class NonnegativePCA(OfThePaper, OnlineEstimator):
 
     Examples
     --------
-    >>> from bionica import NonnegativePCA
-    >>> from bionica.datasets import mix, paper_mixing, sparse_uniform
-    >>> from bionica.metrics import permutation_error
-    >>> S = sparse_uniform(100_000, 3, rng=0)
-    >>> X, A = mix(S, paper_mixing("d3"))
+    >>> from bionica import NonnegativePCA, datasets, metrics
+    >>> S = datasets.sparse_uniform(100_000, 3, rng=0)
+    >>> X, A = datasets.mix(S, datasets.paper_mixing("d3"))
     >>> network = NonnegativePCA.as_published("d3", random_state=0).fit(X)
-    >>> bool(permutation_error(S, network.transform(X)) < 1e-3)
+    >>> bool(metrics.permutation_error(S, network.transform(X)) < 1e-3)
     True
     """
 
@@ -213,7 +197,7 @@ class NonnegativePCA(OfThePaper, OnlineEstimator):
     def whitening_(self) -> Array:
         """The whitening matrix that is applied to the mixtures."""
         state = self._started()
-        return through_front(np.eye(state.W.shape[1], dtype=state.W.dtype), state.front)
+        return fronts.through_front(np.eye(state.W.shape[1], dtype=state.W.dtype), state.front)
 
     def _learner_for(self, k: int, dtype: Any, X: Any = None, state: Any = None) -> Any:
         offline_only_in_fit(self, X, state)
@@ -224,22 +208,22 @@ class NonnegativePCA(OfThePaper, OnlineEstimator):
             return NetworkLearner(state, params, rates)
         d, rng = self._number_of_outputs(k, X), check_random_state(self.random_state)
         W = {"W": orthonormal_rows(rng, d, k if self.whiten is False else d)}
-        front: Any = Raw(np.ones(1))
+        front: Any = fronts.Raw(np.ones(1))
         if self.whiten == "offline":
-            front = Fixed(_offline_whitening(X, d).astype(dtype))
+            front = fronts.Fixed(_offline_whitening(X, d).astype(dtype))
         elif self.whiten == "online":
-            front = Running(start(d, dtype), np.zeros((d, k), dtype))  # until there is a first block
+            front = fronts.Running(fronts.start(d, dtype), np.zeros((d, k), dtype))  # until there is a first block
         state = first_state(RULES[self.whiten], dtype, rng, W | given_weights(self, W) | {"front": front})
         if self.whiten != "online":
             return NetworkLearner(state, params, rates)
-        return Buffered(k, dtype, first_block(d), partial(_behind_running_whitening, state, params, rates), d)
+        return Buffered(k, dtype, fronts.first_block(d), partial(_behind_running_whitening, state, params, rates), d)
 
 
 def _behind_running_whitening(state: Any, params: Params, rates: Any, block: Array) -> NetworkLearner:
     """The network that has learned from its first block."""
     d, rows = len(state.W), inliers_of(block)
     F = padded_whitening(rows, d)[0]
-    front = Running(start(d, block.dtype, (rows @ F.T).mean(axis=0), len(rows)), F.astype(block.dtype))
+    front = fronts.Running(fronts.start(d, block.dtype, (rows @ F.T).mean(axis=0), len(rows)), F.astype(block.dtype))
     learner = NetworkLearner(state._replace(front=front), params, rates)
     learner.learn(block)
     return learner

@@ -41,7 +41,7 @@ from ..estimator import PARAMETERS, TWO_COMPARTMENTS, UNTUNED, OfThePaper, Onlin
 from ..kernels.guards import Guards, cap_rate, flip_silent, lift_eigenvalues
 from ..kernels.learner import NetworkLearner, Rate, Schedule
 from ..kernels.plasticity import FOREVER, distance, follow, follow_input, follow_matrix, hebb, mean_weight, project
-from ..kernels.rule import Rule, averaged, first_state, orthonormal_rows, register, scratch, shapes, solve_lateral
+from ..kernels.rule import Rule, averaged, first_state, orthonormal_rows, register, shapes, solve_lateral, working
 from ..kernels.settling import REFRESH, follow_lateral, invert, settle_lateral
 from ..samples import given_weights
 
@@ -73,22 +73,8 @@ class Params(NamedTuple):
     tau: float
 
 
-class Work(NamedTuple):
-    """Scratch arrays."""
-
-    c: np.ndarray
-    y: np.ndarray  # the paper's z; the loop knows every rule's output by this name
-    ws: Any
-
-
-def workspace(state):
-    """Allocate scratch arrays."""
-    d, dtype = len(state.W_zz), state.W_xz.dtype
-    return Work(*np.zeros((2, d), dtype), scratch(d, dtype))
-
-
 def settle(state, work, params, X, row):
-    """c = W_xz x, and eq. 15."""
+    """c = W_xz x, and eq. 15; the loop knows every rule's output, here z, as y."""
     project(state.W_xz, X, row, work.c)
     settle_lateral(params.dynamics, state.W_zz, state.H, work.c, work.y, work.ws, True)
 
@@ -150,7 +136,7 @@ RULE = register(
     Rule(
         "two_compartment", State, Params,
         shapes(dk="W_xz W_xz_mean", dd="W_zz H W_zz_mean", k="x_bar", d="c_bar"),
-        workspace, settle, learn, unmixing, inspect, track, average, flip, rate,
+        working("two_compartment", d="c y"), settle, learn, unmixing, inspect, track, average, flip, rate,
         inverses={"H": "W_zz"}, symmetric=("W_zz",),
     )
 )  # fmt: skip
@@ -210,13 +196,11 @@ class TwoCompartmentNICA(OfThePaper, OnlineEstimator):
 
     Examples
     --------
-    >>> from bionica import TwoCompartmentNICA
-    >>> from bionica.datasets import mix, paper_mixing, sparse_uniform
-    >>> from bionica.metrics import permutation_error
-    >>> S = sparse_uniform(100_000, 3, rng=0)
-    >>> X, A = mix(S, paper_mixing("d3"))
+    >>> from bionica import TwoCompartmentNICA, datasets, metrics
+    >>> S = datasets.sparse_uniform(100_000, 3, rng=0)
+    >>> X, A = datasets.mix(S, datasets.paper_mixing("d3"))
     >>> network = TwoCompartmentNICA.as_published("d3", random_state=0).fit(X)
-    >>> bool(permutation_error(S, network.transform(X)) < 1e-3)
+    >>> bool(metrics.permutation_error(S, network.transform(X)) < 1e-3)
     True
     """
 

@@ -189,13 +189,11 @@ class TwoLayerNSM(OfThePaper, OnlineEstimator):
 
     Examples
     --------
-    >>> from bionica import TwoLayerNSM
-    >>> from bionica.datasets import mix, paper_mixing, sparse_uniform
-    >>> from bionica.metrics import permutation_error
-    >>> S = sparse_uniform(100_000, 3, rng=0)
-    >>> X, A = mix(S, paper_mixing("d3"))
+    >>> from bionica import TwoLayerNSM, datasets, metrics
+    >>> S = datasets.sparse_uniform(100_000, 3, rng=0)
+    >>> X, A = datasets.mix(S, datasets.paper_mixing("d3"))
     >>> network = TwoLayerNSM.as_published("d3", random_state=0).fit(X)
-    >>> bool(permutation_error(S, network.transform(X)) < 1e-3)
+    >>> bool(metrics.permutation_error(S, network.transform(X)) < 1e-3)
     True
     """
 

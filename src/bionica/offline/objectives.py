@@ -33,9 +33,8 @@ def whitening_objective(Y: Array, X: Array) -> float:
 
     Examples
     --------
-    >>> from bionica import NoncenteredWhitener
-    >>> from bionica.datasets import mix, sparse_uniform
-    >>> X, _ = mix(sparse_uniform(1000, 2, rng=0), rng=0)
+    >>> from bionica import NoncenteredWhitener, datasets
+    >>> X, _ = datasets.mix(datasets.sparse_uniform(1000, 2, rng=0), rng=0)
     >>> Y = NoncenteredWhitener().fit_transform(X)  # minimal at a whitening, whose covariance is I
     >>> whitening_objective(Y, X) < whitening_objective(0.9 * Y, X)
     True
@@ -79,10 +78,8 @@ def combined_nsm_objective(Z: Array, X: Array, n_components: int | None = None) 
 
     Examples
     --------
-    >>> from bionica import BatchNICA
-    >>> from bionica.datasets import mix, sparse_uniform
-    >>> S = sparse_uniform(1000, 2, rng=0)
-    >>> X, _ = mix(S, rng=0)
+    >>> from bionica import BatchNICA, datasets
+    >>> X, _ = datasets.mix(datasets.sparse_uniform(1000, 2, rng=0), rng=0)
     >>> Z = BatchNICA(2, random_state=0).fit_transform(X)
     >>> combined_nsm_objective(Z, X) < 0.01 * combined_nsm_objective(X.clip(0), X)
     True

@@ -42,14 +42,12 @@ from ..trust.findings import finding
 from .whitening import moments, row_sample
 
 Weights = dict[str, Array]
+#: From weights and outputs: the objective, and what each weight changes by.
+Step = Callable[[Weights, Array], tuple[float, Weights]]
 
 
 class Descent(NamedTuple):
-    """The result of an offline run.
-
-    `weights` by the paper's names; `objective` L_1 or L_2 at each iteration; `converged` whether the gradient
-    fell below the tolerance.
-    """
+    """Weights by the paper's names, L_1 or L_2 at each iteration, and whether the gradient fell below the tolerance."""
 
     weights: Weights
     objective: Array
@@ -94,14 +92,7 @@ def offline_two_compartment(
     return _iterate(X, {"W_xz": W_xz, "W_zz": W_zz}, step, eta / tau, tol, max_iter)
 
 
-def _iterate(
-    X: Array,
-    start: Weights,
-    step: Callable[[Weights, Array], tuple[float, Weights]],
-    rate: float,
-    tol: float,
-    max_iter: int,
-) -> Descent:
+def _iterate(X: Array, start: Weights, step: Step, rate: float, tol: float, max_iter: int) -> Descent:
     """Settle all samples and step, until no step over eta exceeds `tol` of the largest weight; Diverged after an overflow."""
     weights = {name: np.array(W, dtype=np.float64, order="C") for name, W in start.items()}
     W_in = next(iter(weights.values()))
@@ -171,13 +162,11 @@ class OfflineNICA(Separator, Estimator):
 
     Examples
     --------
-    >>> from bionica.offline import OfflineNICA
-    >>> from bionica.datasets import mix, paper_mixing, sparse_uniform
-    >>> from bionica.metrics import permutation_error
-    >>> S = sparse_uniform(10_000, 3, rng=0)
-    >>> X, A = mix(S, paper_mixing("d3"))
-    >>> network = OfflineNICA(3, network="two_compartment", random_state=0).fit(X)
-    >>> bool(permutation_error(S, network.transform(X)) < 1e-3)
+    >>> from bionica import datasets, metrics, offline
+    >>> S = datasets.sparse_uniform(10_000, 3, rng=0)
+    >>> X, A = datasets.mix(S, datasets.paper_mixing("d3"))
+    >>> network = offline.OfflineNICA(3, network="two_compartment", random_state=0).fit(X)
+    >>> bool(metrics.permutation_error(S, network.transform(X)) < 1e-3)
     True
     """
 

@@ -98,10 +98,8 @@ class AuthorsRun(BaseEstimator):  # type: ignore[misc]
     def __init__(
         self, network: str = "", setting: str = "", init: Any = None, flipped: Any = None, random_state: Any = None
     ) -> None:
-        self.network = network
-        self.setting = setting
-        self.init = init
-        self.flipped = flipped
+        self.network, self.setting = network, setting
+        self.init, self.flipped = init, flipped
         self.random_state = random_state
 
     def partial_fit_transform(self, X: Array) -> Array:

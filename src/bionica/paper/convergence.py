@@ -40,15 +40,9 @@ def cells_of(rows: Sequence[Row]) -> list[Row]:
     for (network, setting, condition), scores in groups.items():
         separated, runs = sum(score > SEPARATED for score in scores), len(scores)
         low, high = (100 * share for share in binomtest(separated, runs).proportion_ci(method="wilson"))
-        cell: Row = {
-            "network": network,
-            "setting": setting,
-            "condition": condition,
-            "runs": runs,
-            "separated": separated,
-        }
-        percent, median = 100 * separated / runs, float(np.median(scores))
-        cells.append({**cell, "percent": percent, "low": low, "high": high, "median_sinr": median})
+        cell: Row = {"network": network, "setting": setting, "condition": condition, "runs": runs}
+        cell |= {"separated": separated, "percent": 100 * separated / runs, "low": low, "high": high}
+        cells.append({**cell, "median_sinr": float(np.median(scores))})
     order = list(dict.fromkeys(row["network"] for row in rows))
     return sorted(cells, key=lambda cell: order.index(cell["network"]))
 

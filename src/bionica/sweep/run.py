@@ -155,13 +155,6 @@ def read_journal(path: Path) -> dict[str, Outcome]:
     return outcomes
 
 
-def append_outcome(path: Path, outcome: Outcome) -> None:
-    """Append a line to a journal; it begins with its line break, which also ends a line that a kill has cut off."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a") as file:
-        file.write("\n" + json.dumps(asdict(outcome)))
-
-
 def _run_in_processes(cases: Sequence[Case], n_jobs: int) -> Generator[Outcome]:
     if n_jobs == 1:
         return (run_case(case) for case in cases)
@@ -299,8 +292,10 @@ class Sweep:
             with closing(self._run_cases(list(self.missing.values()))) as outcomes:
                 for outcome in outcomes:
                     self.outcomes[outcome.case] = outcome
-                    if self.folder:
-                        append_outcome(self.folder / JOURNAL, outcome)
+                    if self.folder:  # a line begins with its line break, which also ends one that a kill has cut off
+                        self.folder.mkdir(parents=True, exist_ok=True)
+                        with (self.folder / JOURNAL).open("a") as file:
+                            file.write("\n" + json.dumps(asdict(outcome)))
                     done(self.missing[outcome.case])
             if self.missing.keys() - self.outcomes.keys():  # a cluster that is gone may end without an error
                 raise RuntimeError(_FAILED)
