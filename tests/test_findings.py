@@ -361,6 +361,21 @@ def test_a_curve_of_both_signs_leaves_three_sources_open(d, doubted):
     assert (verdict.uncertainty_.sources.min() == 1) == doubted
 
 
+@pytest.mark.parametrize("value", [0.15, 0.25])
+def test_a_range_above_a_fifth_of_an_output_or_a_spectrum_is_ambiguous(value, monkeypatch):
+    t = np.linspace(0, 1, 300)[:, None]
+    S = np.exp(-0.5 * ((t - [0.4, 0.6]) / 0.1) ** 2)
+    A = np.random.default_rng(0).random((8, 2))
+    for sources, spectra in ((value, 0), (0, value)):
+        band = ambiguity.Bands(A, A, np.full(2, sources), np.full(2, spectra))
+        monkeypatch.setattr("bionica.trust.diagnosis.bands", lambda *given, band=band: band)
+        verdict = diagnose(
+            S @ A.T, np.linalg.pinv(A), A, lambda rows: (np.linalg.pinv(A), A), n=300, uncorrelated=False
+        )
+        assert ("ambiguous" in [one.name for one in verdict.findings]) == (value > 0.2)
+        assert (verdict.uncertainty_.sources >= sources).all()
+
+
 def test_halves_are_random_or_those_of_time_and_the_scale_of_their_fits_does_not_count():
     rng, calls = np.random.default_rng(0), []
     A = rng.random((6, 3))
