@@ -40,8 +40,8 @@ from .table import HELD_OUT, Row, Table, table_bytes
 PlanLike = Plan | Mapping[str, Any] | str | os.PathLike[str]
 
 JOURNAL, RESULTS = "journal.jsonl", "results.csv"
-#: Without a number of processes, a sweep that costs less (see `Case.cost`), about 1 s, runs in this one.
-SMALL_SWEEP = 60_000_000
+#: Without a number of processes, a sweep that costs less (see `Case.cost`), about 4 s, runs in this one: others take 2 s to start.
+SMALL_SWEEP = 240_000_000
 _FAILED = "a worker failed or is gone: run again, with fewer processes if memory was short; finished cases are kept"
 
 
@@ -232,7 +232,7 @@ def run(
         Folder for the results. Each result is stored as it finishes: a second call runs only what is missing, and after a change of
         the plan only what is new. By default results are only returned.
     n_jobs : int, default=-1
-        Number of processes; -1 for one per core (one process for a sweep of less than about a second), -2 for one less.
+        Number of processes; -1 for one per core (one process for a sweep of less than about 4 seconds), -2 for one less.
     device : {"auto", "cpu", "cuda"}, default="auto"
         Where to compute. "auto" takes a GPU if there is one; "cuda" warns if there is none, and uses the CPU.
     scheduler : str, optional
