@@ -228,6 +228,14 @@ def test_sources_that_are_never_zero_are_doubted_and_those_that_are_sometimes_ar
     assert "dark level" in str(diagnosis)
 
 
+@pytest.mark.parametrize("uncorrelated", [False, True])
+@pytest.mark.parametrize("row", [0.0, 1e200])
+def test_an_output_without_variance_or_with_one_that_overflows_is_the_only_finding(row, uncorrelated):
+    W = np.array([[1.0, 0, 0], [0, row, 0]])
+    one = measure(sources(), W, np.eye(3, 2), N, uncorrelated=uncorrelated).findings
+    assert [(each.name, each.sources, each.values["value"]) for each in one] == [("scale", (1,), np.inf)]
+
+
 @pytest.mark.parametrize(("n", "least"), [(100, 20), (30, 15)])
 def test_samples_below_a_ceiling_are_20_or_half_at_least(n, least):
     X = np.random.default_rng(0).random((n, 3))

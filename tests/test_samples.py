@@ -222,6 +222,13 @@ def test_one_sample_has_the_precision_that_is_asked_for():
     assert samples.one(owner, np.ones(3, np.float32)).dtype == np.float32
 
 
+@pytest.mark.parametrize("shape", [(9,), (9, 3, 2), (1, 3), (9, 0)])
+def test_a_dask_array_of_another_shape_is_refused(shape):
+    with pytest.raises(ValueError, match=r"Expected 2D array .* with a minimum of 2 sample"):
+        samples.dask_rows(da.zeros(shape), "model", min_samples=2)
+    assert samples.dask_rows(da.zeros((2, 1)), "model", min_samples=2).shape == (2, 1)
+
+
 @pytest.mark.parametrize(("n", "last", "kept"), [(9000, 300, 1200), (9000, 100, 1000), (800, 100, 800)])
 def test_the_last_rows_are_four_horizons_or_a_thousand(n, last, kept):
     X = np.arange(2.0 * n).reshape(n, 2)

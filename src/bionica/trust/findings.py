@@ -296,7 +296,7 @@ def measure(
 
 def unsaturated(X: Array) -> Array:
     """The samples without a saturated cell, which are mixtures as all others would be; ValueError if hardly any are."""
-    sound = X[~((X == X.max(axis=0)) & (_clipped(X) > CHECKS["ceiling"].limit)).any(axis=1)]
+    sound = np.asarray(X[~((X == X.max(axis=0)) & (_clipped(X) > CHECKS["ceiling"].limit)).any(axis=1)])
     if len(sound) < min(_FEW, len(X) / 2):
         raise ValueError(
             f"{len(X) - len(sound)} of {len(X)} samples have saturated cells, and the others are too few to count sources: "
