@@ -131,8 +131,8 @@ def markdown(title, note, lines):
 
 
 def _word(value):
-    if value is None or isinstance(value, str):
-        return value or ""
+    if value is None or isinstance(value, str) or value != value:  # None, NaN: nothing was measured
+        return value if isinstance(value, str) else ""
     if isinstance(value, float):
         return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
     return f"{value:,}"

@@ -8,6 +8,7 @@ go to standard output, the model is saved every 30 seconds, each time after the 
 """
 
 import re
+import shutil
 import sys
 import time
 from collections import deque
@@ -286,9 +287,15 @@ class Separation:
             X = (X.T if self.reader.axis else X.reshape(-1, X.shape[-1]))[:, self.reader.columns]
             X = self.reader.corrected(X)
             self.network = self._fit(X)
-            with cluster_faults():
-                Y = self.network.transform(X)
-                Y.reshape(*(self.reader.image_shape or (-1,)), Y.shape[1]).to_zarr(str(part))
+            try:
+                with cluster_faults():
+                    Y = self.network.transform(X)
+                    Y.reshape(*(self.reader.image_shape or (-1,)), Y.shape[1]).to_zarr(str(part))
+            except Exception:
+                for _ in range(20):  # a worker that still writes its block makes the folder again
+                    time.sleep(0.1)
+                    shutil.rmtree(part.parent, ignore_errors=True)
+                raise
             self._save()
 
     def _fit(self, X: Any, large: bool = False) -> Any:
