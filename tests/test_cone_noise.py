@@ -25,6 +25,16 @@ def closed(n, d=3, k=12, noise=0.0, seed=0):
     return S, S @ spectra(d, k) + noise * rng.standard_normal((n, k))
 
 
+@pytest.mark.parametrize("power", [-900, -600, 600, 900])
+@pytest.mark.parametrize("noise", ["estimate", 0.1])
+def test_channels_do_not_depend_on_the_unit_of_powers_of_two(power, noise):
+    X, unit = closed(50, k=30, noise=0.01)[1], 2.0**power
+    plain = find_channels(X, 3, noise)
+    scaled = find_channels(X * unit, 3, noise if noise == "estimate" else noise * unit)
+    assert scaled.scale == plain.scale * unit
+    assert np.array_equal(scaled.rows(X * unit), plain.rows(X)) and np.array_equal(scaled.noise, plain.noise)
+
+
 # --- counts
 
 
