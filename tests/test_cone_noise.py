@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from bionica import MinimumVolumeCone
-from bionica.cone import sketch
-from bionica.cone.fit import Settings, distance_outside, largest_distance
+from bionica.cone import fit, sketch
+from bionica.cone.fit import Cone, Settings, better, distance_outside, largest_distance
 from bionica.cone.noise import Leakage, channel_noise, coordinates, find_channels, next_wall
 from bionica.cone.objective import Wall
 from bionica.metrics import match_sources
@@ -24,6 +24,35 @@ def closed(n, d=3, k=12, noise=0.0, seed=0):
     rng = np.random.default_rng(seed)
     S = rng.dirichlet(np.full(d, 0.5), n)
     return S, S @ spectra(d, k) + noise * rng.standard_normal((n, k))
+
+
+@pytest.mark.parametrize("power", [-900, -600, 600, 900])
+@pytest.mark.parametrize("noise", ["estimate", 0.1])
+def test_channels_do_not_depend_on_the_unit_of_powers_of_two(power, noise):
+    X, unit = closed(50, k=30, noise=0.01)[1], 2.0**power
+    plain = find_channels(X, 3, noise)
+    scaled = find_channels(X * unit, 3, noise if noise == "estimate" else noise * unit)
+    assert scaled.scale == plain.scale * unit
+    assert np.array_equal(scaled.rows(X * unit), plain.rows(X)) and np.array_equal(scaled.noise, plain.noise)
+
+
+def test_of_two_cones_the_one_that_settled_is_better_then_the_objective_then_less_noise(monkeypatch):
+    """Angles are in degrees: rows that are turned by 30 degrees in a tie; none if the second wins."""
+    turned = np.array([[np.cos(np.pi / 6), 0.5], [-0.5, np.cos(np.pi / 6)]])
+
+    def cone(V, converged, noise=1.0):
+        return Cone(V, Wall(np.ones(2), np.full(2, noise), np.ones(2), np.ones(2)), 1, converged)
+
+    settled, other = cone(np.eye(2), True), cone(turned, False)
+    assert better(None, settled, other, 5.0) == (settled, 5.0)
+    assert better(None, other, settled, 5.0) == (settled, 0.0)
+    assert better(None, other, cone(np.eye(2), False), 5.0) == (other, pytest.approx(30))
+    quiet = cone(np.eye(2), False, 0.5)
+    assert better(None, other, quiet, 50.0) == (quiet, 50.0)
+    monkeypatch.setattr(fit, "objective", lambda V, data, wall: 7.0 if V is turned else 3.0)
+    worse = cone(turned, True, 0.5)
+    assert better(None, worse, settled, 5.0) == (settled, 0.0)
+    assert better(None, settled, worse, 5.0) == (settled, 5.0)
 
 
 # --- counts
