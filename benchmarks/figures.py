@@ -59,7 +59,7 @@ COMMANDS = {
         "benchmarks/correlated.py --seed0 860000 --tables copula,chemistry,stream,uncorrelated,outliers --jobs JOBS",
     ],
     "trust": [
-        "benchmarks/trust.py --n 400 --seed0 7700000 --jobs JOBS",
+        "benchmarks/trust.py --n 400 --seed0 8900000 --jobs JOBS",
     ],
     "missing": ["benchmarks/missing.py"],
     "real_spectra": [f"benchmarks/real_spectra.py --data FOLDER --jobs JOBS{more}" for more in ("", " --counts")],
