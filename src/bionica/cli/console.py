@@ -77,9 +77,8 @@ def explain(error: Exception) -> tuple[str, int]:
     if isinstance(error, OSError):
         return f"{error.filename}: {error.strerror}" if error.filename else str(error), 1
     about_input = isinstance(error, ValueError | ArithmeticError | ImportError | RuntimeError)
-    *_, (frame, _) = traceback.walk_tb(
-        error.__traceback__
-    )  # not that of a library that was called with wrong arguments
+    # Not that of a library that was called with wrong arguments.
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
     is_ours = str(frame.f_globals.get("__name__")).startswith("bionica.")
     if isinstance(error, BionicaError) or (about_input and is_ours):
         return str(error), 1
