@@ -91,11 +91,11 @@ def apply(
             share, at_the_fit = share_of(energy), of_fit.get("unexplained")
             unexplained = {"unexplained": share, "unexplained_by_the_fit": at_the_fit, "largest_residual": worst[1]}
             written.append({"input": str(path), "samples": n, "output": files, **unexplained})
-            beside = "" if at_the_fit is None else f"; {at_the_fit:.2%} where the model was fitted"
+            fit = "" if at_the_fit is None else f"; {at_the_fit:.2%} where the model was fitted"
             where = f"sample {worst[1]}"
             if shape := reader.image_shape:
                 where = f"pixel y={(worst[1] - 1) // shape[1]}, x={(worst[1] - 1) % shape[1]}"
-            says = f"{share:.2%} of their energy unexplained (most in {where}{beside})"
+            says = f"{share:.2%} of their energy unexplained (most in {where}{fit})"
             lines.append(f"{path}: {counted(n, 'samples')}, {says}. Wrote {', '.join(files)}")
         console.result(lines, {"model": str(model), "sources": d, "files": written, "notes": console.notes})
 

@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -36,6 +36,6 @@ def origin(offset: float | None, saturated: float | None, optical_density: bool)
     return {name: value for name, value in given.items() if value is not None}
 
 
-def levels(origin: dict[str, float]) -> dict[str, float]:
+def levels(origin: dict[str, float]) -> dict[str, Any]:
     """The dark level and the saturation of `io.Columns`."""
     return {name: origin[name] for name in ("offset", "saturated") if name in origin}

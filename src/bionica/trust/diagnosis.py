@@ -66,7 +66,7 @@ class Diagnosis:
     def unchecked(self) -> str:
         """What was not checked: with as many sources as mixtures there is nothing that they do not explain."""
         k, d = (0, 0) if self.uncertainty_ is None else self.uncertainty_.mixing.shape
-        return ", but with as many sources as mixtures their number cannot be checked" * (k == d > 1)
+        return ", but with as many sources as mixtures their number cannot be checked" if k == d > 1 else ""
 
     @property
     def sentences(self) -> list[str]:
