@@ -45,7 +45,7 @@ CHECKS = {
     "huge": Check(1e3, "outputs are {value:.2g} where 1 is right, because the weights diverge", ("rates",)),
     # Roughness of neighbouring columns over that of neighbouring rows: transposed spectra 100.
     "transposed": Check(20, "X may be transposed: neighbouring rows are alike, columns are not", ("transpose",)),
-    # Least share of a spectrum that is in one mixture, if there are as many outputs as mixtures. Colours of a picture have 1.
+    # Least share of a spectrum that is in one mixture, of as many outputs as mixtures of unit variance. Colours of a picture have 1.
     "unmixed": Check(
         0.99,
         "each output is one of the mixtures, which are not mixed, or hold more sources than mixtures",
@@ -257,6 +257,7 @@ def measure(
         alike = np.nan_to_num(np.corrcoef(np.maximum(U, 0).T)).reshape(d, d) * (1 - np.eye(d))
     subtracted = np.zeros(d) if tracking else _subtracted(U, outside)
     quartile = np.partition(U, len(U) // 4, axis=0)[len(U) // 4]
+    parts = A**2 / np.maximum(X.var(axis=0), 1e-300)[:, np.newaxis]  # of spectra, with mixtures of unit variance
     left_open = _turned(U) if uncorrelated else _enlarged(U, _untouched(U, np.sqrt(own), min(roughness(X), 1.0)))
     error = own + shared / weakest * energy + (subtracted + left_open) * variance
     found = [
@@ -271,7 +272,7 @@ def measure(
         *exceeds("negative", subtracted),
         *(exceeds("centred", -quartile / spread) if not tracking else []),
         *(exceeds("spectra", below) if nonnegative else []),
-        *(exceeds("unmixed", np.min(np.max(A**2, axis=0) / np.sum(A**2, axis=0))) if 1 < d == k else []),
+        *(exceeds("unmixed", np.min(parts.max(axis=0) / parts.sum(axis=0))) if 1 < d == k else []),
         *exceeds("duplicate", alike.max(axis=0)),
         *exceeds("ceiling", _clipped(X), "mixtures"),
     ]
