@@ -24,6 +24,7 @@ import subprocess
 import sys
 import time
 import warnings
+from contextlib import redirect_stdout
 from itertools import product
 from pathlib import Path
 
@@ -75,7 +76,7 @@ def mcr(X, d, seed):
     from pymcr.mcr import McrAR
     from pymcr.regressors import NNLS
 
-    logging.getLogger("pymcr.mcr").setLevel(logging.CRITICAL)  # it prints
+    logging.getLogger("pymcr.mcr").setLevel(logging.CRITICAL)
     X = np.maximum(X, 0)
     model = McrAR(
         c_regr=NNLS(),
@@ -84,7 +85,8 @@ def mcr(X, d, seed):
         st_constraints=[ConstraintNonneg()],
         max_iter=200,
     )
-    model.fit(X, ST=X[purest(X, d)])
+    with redirect_stdout(None):  # it prints
+        model.fit(X, ST=X[purest(X, d)])
     return model.C_opt_, model.ST_opt_.T, True
 
 

@@ -45,7 +45,7 @@ CHECKS = {
     "huge": Check(1e3, "outputs are {value:.2g} where 1 is right, because the weights diverge", ("rates",)),
     # Roughness of neighbouring columns over that of neighbouring rows: transposed spectra 100.
     "transposed": Check(20, "X may be transposed: neighbouring rows are alike, columns are not", ("transpose",)),
-    # Least share of a spectrum that is in one mixture, of as many outputs as mixtures of unit variance. Colours of a picture have 1.
+    # Least share of a spectrum that is in one mixture, of as many outputs as mixtures of unit variance; colours of a picture: 1.
     "unmixed": Check(
         0.99,
         "each output is one of the mixtures, which are not mixed, or hold more sources than mixtures",
