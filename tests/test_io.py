@@ -559,6 +559,13 @@ def test_a_workbook_of_sources_holds_numbers_and_no_formula(tmp_path, monkeypatc
         ["name", "source_1", "source_2"], ["=1+1", 0.1, 2.0], ["b", None, 1e-300],
     ]  # fmt: skip
     assert sheet["A2"].data_type == "s"
+    for names, first in ((["400.5", "410", "420"], 400.5), (["400 nm", "410 nm", "420 nm"], "400 nm")):
+        path = tmp_path / f"{first}.xlsx"
+        with bionica.io.open_writer(path, 3, float, names=names, label_names=[""], array="spectra") as writer:
+            writer.write(np.ones((1, 3)), [["a"]])
+        assert (
+            openpyxl.load_workbook(path)["spectra"]["B1"].value == first
+        )  # wavelengths, from which charts take their axis
     monkeypatch.setattr("bionica.io.write._SHEET", (2, 5))
     with (
         pytest.raises(bionica.io.OutputError, match="at most 2 rows"),

@@ -19,7 +19,7 @@ import numpy as np
 from ..errors import OutputError
 from .files import complete_files
 from .images import IMAGES, TIFF
-from .reader import Array, import_optional
+from .reader import Array, import_optional, wavelengths_in
 from .text import TEXT
 
 _ARRAYS = (".npy", ".npz", ".h5", ".hdf5", ".zarr")
@@ -154,7 +154,10 @@ def open_writer(
                         )
                     sheet.append([*map(text, names), *(None if x != x else x for x in numbers)])
 
-            write_rows(np.empty((1, 0)), [[name] for name in (*label_names, *columns)])
+            axis, unit = wavelengths_in(columns)
+            numbers = [[]] if axis is None or unit else [axis]  # in cells of numbers, from which charts take their axis
+            names = [*label_names, *columns] if axis is None or unit else label_names
+            write_rows(np.array(numbers), [[name] for name in names])
             try:
                 yield SimpleNamespace(write=write_rows)
             finally:
