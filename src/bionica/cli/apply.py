@@ -65,10 +65,10 @@ def apply(
         form: dict[str, Any] = {"axis": axis, "header": header, "decimal": decimal}
         of_fit, given = getattr(network, "origin_", {}), options.origin(offset, saturated, optical_density)
         origin = of_fit | given
-        if taken := [
-            f"--{name.replace('_', '-')} {of_fit[name]:g}" for name in of_fit.keys() - given - {"unexplained"}
-        ]:
-            console.note(f"the inputs are read as that of {model} was: {', '.join(sorted(taken))}")
+        for name in sorted(of_fit.keys() - {"unexplained"}):
+            how = "and so the inputs are read" if name not in given else f"and the inputs are read with {given[name]:g}"
+            if given.get(name) != of_fit[name]:
+                console.note(f"{model} was fitted with --{name.replace('_', '-')} {of_fit[name]:g}, {how}")
         form["columns"] = io.Columns(use, skip, **options.levels(origin))
         form |= {"skip_lines": skip_lines, "encoding": encoding, "dataset": dataset}
         form["optical_density"] = bool(origin.get("optical_density"))
