@@ -155,9 +155,10 @@ def open_writer(
                     sheet.append([*map(text, names), *(None if x != x else x for x in numbers)])
 
             axis, unit = wavelengths_in(columns)
-            numbers = [[]] if axis is None or unit else [axis]  # in cells of numbers, from which charts take their axis
-            names = [*label_names, *columns] if axis is None or unit else label_names
-            write_rows(np.array(numbers), [[name] for name in names])
+            if axis is None or unit:
+                write_rows(np.empty((1, 0)), [[name] for name in (*label_names, *columns)])
+            else:  # numbers, from which charts take their axis
+                write_rows(axis[np.newaxis], [[name] for name in label_names])
             try:
                 yield SimpleNamespace(write=write_rows)
             finally:
