@@ -159,7 +159,10 @@ def test_what_a_file_says_of_its_numbers_is_named(tmp_path, X):
     with h5py.File(tmp_path / "x.h5", "w") as file:
         file["x"] = counts
         file["x"].attrs.update({"_FillValue": -9999, "add_offset": 0.5, "units": "counts"})
-    stored = zarr.open_group(str(tmp_path / "x.zarr"), mode="w").create_array("x", data=counts)
+    stored = zarr.open_group(str(tmp_path / "x.zarr"), mode="w").create_array(
+        "x", shape=counts.shape, dtype=counts.dtype
+    )
+    stored[:] = counts
     stored.attrs.update({"_FillValue": -9999, "add_offset": 0.5, "units": "counts"})
     image = {"planarconfig": "contig", "photometric": "minisblack", "extratags": [(42113, "s", 0, "-9999", True)]}
     tifffile.imwrite(tmp_path / "x.tif", counts.reshape(6, 10, 3), **image)
