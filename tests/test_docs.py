@@ -88,7 +88,8 @@ def test_pages_name_files_options_and_functions_that_exist():
         missing = [option for option in re.findall(r"(?<![\w-])--[a-z][\w-]+", text) if option not in code]
         spans = " ".join(re.findall(r"`([^`\n]+)`", text))
         paths = {*re.findall(r"[\w/-]+\.(?:py|md)\b", spans), *re.findall(r"\b\w+/\w+\.py\b", text)} - {"my_module.py"}
-        missing += [path for path in paths if not any(name.endswith(f"/{path}") for name in files)]
+        paths = {path.removeprefix("src") if path.startswith("src/") else f"/{path}" for path in paths}
+        missing += [path for path in paths if not any(name.endswith(path) for name in files)]
         names = re.findall(r"\bbionica(?:\.[a-zA-Z]\w*)+", text)
         missing += [name for name in names if not name.startswith("bionica.river") and not resolves(name)]
         assert missing == [], page.relative_to(ROOT)
