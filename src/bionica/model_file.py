@@ -45,6 +45,7 @@ _KINDS: dict[str, tuple[tuple[np.dtype[Any], ...], int, int]] = {
     "float64": (_FLOATS[1:], 0, 0),
     "bool": ((np.dtype(np.bool_),), 0, 1),
     "count": ((np.dtype(np.int64),), 0, _MOST),
+    "samples": ((np.dtype(np.float64),), 0, _MOST),
     "seed": ((np.dtype(np.int64),), 1, 2147483562),
 }
 _SCALARS = {int: ":count", float: ":float64", bool: ":bool"}
@@ -175,7 +176,7 @@ def _check_arrays(arrays: Mapping[str, Array], schema: Mapping[str, str], k: int
         values = a.view(np.uint8) if a.dtype == np.bool_ else a
         if a.dtype.kind == "f" and not spec.endswith("~") and not np.isfinite(a).all():
             raise ValueError(f"array {name!r} holds NaN or infinity")
-        if a.dtype.kind != "f" and a.size and not low <= values.min() <= values.max() <= high:
+        if (a.dtype.kind != "f" or kind == "samples") and a.size and not low <= values.min() <= values.max() <= high:
             raise ValueError(f"array {name!r} holds {values.min()} to {values.max()}, not {low} to {high}")
         precision = precision if kind else a.dtype
     if min(lengths["k"], lengths.get("d", 1)) < 1:

@@ -106,9 +106,8 @@ class WhiteningState(NamedTuple):
 SHAPES = {
     "white.last": "d", "white.K": "dd:float64", "white.v_bar": "d:float64", "white.tails": "2:float64",
     "white.products": "dd:float64", "white.sums": "d:float64", "white.usual": "2:float64", "white.changed": "1:bool",
-    **{f"white.{name}": "1:float64" for name in (
-        "n", "age", "run", "power", "prior", "due", "level", "length", "blocks",
-    )},
+    **dict.fromkeys(("white.n", "white.age"), "1:samples"),
+    **{f"white.{name}": "1:float64" for name in ("run", "power", "prior", "due", "level", "length", "blocks")},
 }  # fmt: skip
 
 
