@@ -1,8 +1,8 @@
 """Arrays of gigabytes on a cluster of processes, in memory and from the shell: seconds, what the client does, peak memory.
 
     python benchmarks/cluster.py --workers 1 2                      12.8 million x 20 (2 GB), in the memory of the workers
-    python benchmarks/cluster.py --workers 2 --rows 1.25e8 --lazy --methods cone   20 GB; a block is made anew whenever it is read
-    python benchmarks/cluster.py --memory 0.1 0.3 1 2               in memory, arrays of so many GB
+    python benchmarks/cluster.py --workers 2 --rows 1.25e8 --lazy --methods cone   20 GB; blocks are computed at each pass
+    python benchmarks/cluster.py --memory 0.1 0.3 1 2               in memory, arrays of these sizes in GB
     python benchmarks/cluster.py --shell 0.1 0.3 1 2                bionica separate FILE.npy --sources 5 -o OUT.npy
     python benchmarks/cluster.py --beside-full                      the cone on its sketch beside that on all rows
 
@@ -219,7 +219,7 @@ def main():
     workers = [n for n in args.workers if n <= (os.cpu_count() or 1)]
     if workers:
         rows = on_cluster(workers, int(args.rows), args.noise, args.methods, keep=not args.lazy)
-        where = "made anew whenever it is read" if args.lazy else "in the memory of the workers"
+        where = "computed again whenever it is read" if args.lazy else "in the memory of the workers"
         print(markdown("On a cluster", f"{args.rows:,.0f} x {K}, {args.rows * K * 8e-9:.3g} GB, {where}.", rows))
     for how, sizes, methods in (("memory", args.memory, args.methods), ("shell", args.shell, ["separate"])):
         cases = [(size, noise, method) for method in methods for size in sizes for noise in args.noise]
