@@ -27,7 +27,7 @@ import numpy as np
 import bionica
 from bionica.cone import sketch
 from bionica.cone.fit import Settings
-from bionica.metrics import sinr
+from bionica.metrics import match_sources, sinr
 from bionica.offline.whitening import ArrayRows
 from bionica.samples import DaskRows
 from runner import markdown
@@ -189,7 +189,8 @@ def beside_full(n, noise):
         size = np.abs(X @ full.T).mean(axis=0)
 
         def moved(W, X=X, full=full, size=size):
-            return np.sqrt(np.mean((X @ (W - full).T / size) ** 2, axis=0))
+            same = match_sources(X @ full.T, X @ W.T, by="correlation").permutation  # shares of the data may be nearly equal
+            return np.sqrt(np.mean((X @ (W[same] - full).T / size) ** 2, axis=0))
 
         halves = np.mean([moved(on_all(X[i::2])) ** 2 for i in (0, 1)], axis=0) ** 0.5
         ratios.append(float((moved(fitted("cone", X).components_) / halves).max()))

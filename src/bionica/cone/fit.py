@@ -30,6 +30,7 @@ _SOFT = 3e-2  # e of a wall without noise
 MAX_ROUNDS = 30
 _HARDER = 10.0
 _STILL = 0.1  # change of P, and of the logarithms of c and of the noise
+_STOP = 1e-4  # of the noise of an output: 1e-2 is a standard error of a million samples
 _TIE = 0.02  # of the objective, for each source
 _LEAST_TOUCHED = 0.05  # share of samples or channels that an end of the possible cones counts for, if none touch it
 _NEGATIVE = 3e-3  # share of the energy of a spectrum; a third of it costs a measured reaction .004 of its worst r
@@ -192,7 +193,7 @@ def settle_walls(data: Data, cone: Cone, *, known: bool, prior: float | None = N
             spectra = np.abs(data.B @ np.linalg.inv(V)).mean(axis=0)
             error = wall.variance * np.diag(np.linalg.inv((Y * data.weights) @ Y.T))
             wall = wall._replace(m=np.minimum(len(data.B) * spectra**2 / error, _HARD))
-        tol = 1e-2 * float(np.min(np.sqrt(wall.variance) * size))
+        tol = _STOP * float(np.min(np.sqrt(wall.variance) * size))
         moved, turn, iterations = minimise_on_all(V, data, wall, tol=tol)
         n_iter += iterations
         if not max(turn, np.max(np.sqrt(wall.variance) * np.linalg.norm(moved, axis=1))) < LOST:

@@ -111,7 +111,7 @@ class MinimumVolumeCone(OnlineEstimator):
     exceeds its mean, the facets cannot be seen, and the outputs are those of nonnegative ICA.
 
     `fit` of more than 40,000 samples solves the cone on a random sample of 20,000 (fewer of many mixtures, 32 MB). Then all samples
-    decide: their moments, those near the facets (at most 16 MB of them), and without noise every sample outside of the cone. X is
+    decide: their moments, those near the facets (at most 32 MB of them), and without noise every sample outside of the cone. X is
     read block by block, three times with noise and a few times more without; of a Dask array only these samples and sums reach the
     client.
 

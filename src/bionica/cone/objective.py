@@ -183,11 +183,11 @@ def minimise_on_all(V: Array, data: Data, wall: Wall, *, tol: float) -> tuple[Ar
     number of iterations.
     """
     identity = np.eye(len(V))
-    V, Y = data.outputs(V)
-    first, n_iter, total, change = V, 0, 0.0, np.inf
+    V = first = V / (V @ data.mean)[:, None]
+    n_iter, total, change = 0, 0.0, np.inf
     while change > _RADIUS and n_iter < _MAX_ITER and total < LOST:
         width = np.sqrt(wall.variance * np.sum(V**2, axis=1) + wall.e**2)
-        facets = near_facets(Y, V, width, data)
+        facets = near_facets(V @ data.U.T, V, width, data)
         end = lbfgs.minimise(
             partial(value_and_gradient, facets=facets, wall=wall),
             identity,
@@ -198,7 +198,7 @@ def minimise_on_all(V: Array, data: Data, wall: Wall, *, tol: float) -> tuple[Ar
         )
         change = float(np.abs(end.x - identity).max())
         P = end.x / end.x.sum(axis=1, keepdims=True)
-        V, Y = P @ V, P @ Y
+        V = P @ V
         n_iter += end.n_iter
         total = float(np.abs(V @ np.linalg.inv(first) - identity).max())
     return V, total, n_iter

@@ -33,7 +33,7 @@ Array = npt.NDArray[Any]
 
 BLOCK = 1000
 _STORED = 20_000  # samples in the random sample
-_BYTES = 2**25  # of the random sample, and twice those of samples near facets
+_BYTES = 2**25  # of the random sample, and of samples near facets
 _DIRECTIONS, _TILTS = 1000, (0.01, 10.0)
 _ROUNDING = 1e-8  # of |y|_1: a sample that is not farther outside is on the facet
 
@@ -277,7 +277,7 @@ def begin(X: ChunkedRows, sample: Samples, rate: float, settings: Settings) -> S
     refit = partial(fit_data, at=fit.coordinates, channels=channels, rng=np.random.RandomState(settings.seed))
     if rate < 1 and fit.has_mean and not curve and fit.cone.noise.any():
         share = np.mean((fit.components @ samples.z.T < EDGES[-1] * fit.cone.noise[:, None]).any(axis=0))
-        rates = float(np.clip(_BYTES / 2 / (8 * d * n * max(share, LEAST_SHARE)), rate, 1)), rate
+        rates = float(np.clip(_BYTES / (8 * d * n * max(share, LEAST_SHARE)), rate, 1)), rate
         near = X.fold_numbered(rows_near_facets, Samples.union, channels, gate, fit, rates)
         weights = 1 / np.where(near.extreme, *rates)
         fit = refit(data._replace(U=near.z, weights=weights / weights.sum()), start=fit)
