@@ -35,12 +35,12 @@ jcampconverter is wrong in two files (checked by hand): FIRSTY amid `dupinc2.jdx
 |---|---|---|---|---|---|---|"""
 #: Format, what wrote the files, package of PyPI (==) or npm (@), files in it.
 FILES = """
-JCAMP-DX | NIST infrared, of many instruments | jcamp==1.3.2 | */data/infrared_spectra/*.jdx
-JCAMP-DX | Bruker, Perkin-Elmer, GRAMS, SpectraFile, ISAS | jcamp==1.3.2 | */data/jcamp-dx.org*/*.[DJ][XC]*
-JCAMP-DX | Bruker, Nicolet, Perkin-Elmer and others | jcamp==1.3.2 | */data/Robert*/*.jdx
-JCAMP-DX | UV, Raman, neutrons, NMR, mass | jcamp==1.3.2 | */data/[urnhm][vaense]*_sp*/*.jdx
-JCAMP-DX | Bruker and others, NMR | jcamp-data-test@0.2.1 | package/data/**/*.[jd]*x
-SPC | GRAMS, Raman microscopes | specio==0.1.0 | */specio/[tdpc]*/**/*.spc
+JCAMP-DX | NIST, infrared | jcamp==1.3.2 | */data/infrared_spectra/*.jdx
+JCAMP-DX | Bruker, Perkin-Elmer, JEOL, Lab Calc, ISAS | jcamp==1.3.2 | */data/jcamp-dx.org*/*.[DJ][XC]*
+JCAMP-DX | Bruker, Perkin-Elmer, Digilab, Finnigan | jcamp==1.3.2 | */data/Robert*/*.jdx
+JCAMP-DX | Ocean Optics, TFXA, Bruker, Finnigan | jcamp==1.3.2 | */data/[urnhm][vaense]*_sp*/*.jdx
+JCAMP-DX | JEOL, Bruker (NMR) | jcamp-data-test@0.2.1 | package/data/**/*.[jd]*x
+SPC | Horiba Aramis and others | specio==0.1.0 | */specio/[tdpc]*/**/*.spc
 OPUS | Bruker | orange-spectroscopy==0.5.6 | **/*.0
 OPUS | Bruker | spectrochempy==0.1.20 | **/*.0
 OMNIC | Thermo Nicolet microscope | orange-spectroscopy==0.5.6 | **/*.spa
@@ -94,11 +94,10 @@ def agrees(path, X, reader, spectra):
     if suffix == ".fcs":
         return bool(np.allclose(X, fcs(raw)[:, reader.columns], rtol=1e-6))
     axis = np.array(reader.names, float)
-    if suffix == ".hdr":  # the bytes of the image in one of the orders, and the wavelengths
+    if suffix == ".hdr":  # the bytes of the image in one of two orders, and the wavelengths
         cube, image = X.reshape(*reader.image_shape, -1), path.with_suffix(".dat").read_bytes()
-        x = re.search(rb"(?i)wavelength *= *{([^}]*)", raw)[1].split(b",")
-        orders = ((2, 0, 1), (0, 2, 1), (0, 1, 2))
-        return np.array_equal(np.array(x, float), axis) and any(cube.transpose(o).tobytes() in image for o in orders)
+        x = np.array(re.search(rb"(?i)wavelength *= *{([^}]*)", raw)[1].split(b","), float)
+        return np.array_equal(x, axis) and any(cube.transpose(*o).tobytes() in image for o in ((2, 0, 1), (0, 2, 1)))
     if suffix in (".0", ".spa", ".spg", ".wdf"):  # the bytes of each spectrum, and of the axis or its ends
         ends = [struct.unpack("<d", end)[0] for end in re.findall(rb"[FL]XV\0.{4}(.{8})", raw, re.S)]
         x = (axis if suffix == ".wdf" else axis[[0, -1]]).astype("<f4").tobytes()
