@@ -1,12 +1,15 @@
-"""Files of instruments: laid out by the description of the format (JCAMP-DX, SPC, ENVI), or written by flowio (FCS)."""
+"""Files of instruments: laid out by the description of the format (JCAMP-DX, SPC, ENVI), or written by flowio (FCS); of the others
+what we do with the answers of their packages. `benchmarks/instruments.py` reads files that instruments wrote."""
 
 import struct
 import sys
+import warnings
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
 
-from bionica.io import InputError, Measurement, open_reader, register
+from bionica.io import Columns, InputError, Measurement, open_reader, register
 
 X = np.round(np.random.default_rng(0).random((3, 6)), 4)
 WAVENUMBERS = [400.0, 402.0, 404.0, 406.0, 408.0, 410.0]
@@ -26,7 +29,6 @@ def jcamp_text(y, title="sample", first=400.0, last=410.0, table="(X++(Y..Y))"):
 
 
 def test_jcamp_dx_by_its_description(tmp_path):
-    pytest.importorskip("jcamp")
     paths = [tmp_path / f"{i}.jdx" for i in range(3)]
     for path, y in zip(paths, X, strict=True):
         path.write_text(jcamp_text(y))
@@ -46,8 +48,7 @@ def test_jcamp_dx_by_its_description(tmp_path):
         assert [*next(reader.labelled_blocks())[1][0]] == ["s0", "s1", "s2"]
 
 
-def test_jcamp_dx_that_contradicts_itself_is_refused(tmp_path, capsys):
-    pytest.importorskip("jcamp")
+def test_jcamp_dx_that_contradicts_itself_is_refused(tmp_path):
     (tmp_path / "x.jdx").write_text(jcamp_text(X[0]).replace("NPOINTS=6", "NPOINTS=7"))
     with pytest.raises(InputError, match=r"contradicts itself: "):
         open_reader(tmp_path / "x.jdx")
@@ -55,7 +56,71 @@ def test_jcamp_dx_that_contradicts_itself_is_refused(tmp_path, capsys):
     (tmp_path / "b.jdx").write_text(jcamp_text(X[0], first=500.0, last=510.0))
     with pytest.raises(InputError, match=r"b.jdx has another axis than .*a.jdx: interpolate"):
         open_reader([tmp_path / "a.jdx", tmp_path / "b.jdx"])
-    assert capsys.readouterr().out == ""
+
+
+def packed_jcamp(path, lines, n, **more):
+    records = {
+        "TITLE": "packed",
+        "FIRSTX": 0,
+        "LASTX": n - 1,
+        "NPOINTS": n,
+        "YFACTOR": "0.5 $$ of the detector",
+        **more,
+    }
+    head = "\n".join(f"##{key}= {value}" for key, value in records.items())
+    path.write_text(f"{head}\n##XYDATA= (X++(Y..Y))\n" + "\n".join(lines) + "\n##END=\n\x1a")
+    return path
+
+
+RAMP = [1, 2, 3, 3, 2, 1, 0, -1, -2, -3]
+
+
+@pytest.mark.parametrize(
+    ("lines", "y"),
+    [
+        (["0 1 2 3 3 2 1", "6 0 -1 -2 -3"], RAMP),
+        (["0+1+2+3+3+2 $$ a comment", "5+1+0-1-2-3"], RAMP),
+        (["0 1e0 2.0E+00,30e-1 3 2 1 0 -1 -2 -3"], RAMP),
+        (["0ABCCBA", "6@abc"], RAMP),
+        (["0ABCTBA", "6@abc"], RAMP),
+        (["0AJT%jU", "6@jU"], RAMP),  # the second line repeats the last ordinate of a difference
+        (["0AJT%jX"], RAMP),
+        (["0AJT%jX", "9c"], RAMP),
+        (["0A23K5j0S", "2A38T", "3A40"], [123, 148, 138, 138, 140]),
+        (["0e12%"], [-512, -512]),  # a digit: an exponent only in tables without other packed digits
+    ],
+)
+def test_jcamp_dx_packs_ordinates_in_every_form_of_its_description(tmp_path, lines, y):
+    with open_reader(packed_jcamp(tmp_path / "x.jdx", lines, len(y), YUNITS="ABSORBANCE")) as reader:
+        np.testing.assert_array_equal(reader.read(), [np.array(y) / 2])
+        assert reader.notes == ["the numbers are ABSORBANCE"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "n"),
+    [
+        (["0AJT%jU", "6AjU"], 10),  # begins with another ordinate than the line before ends with
+        (["0ABCCBA", "9@abc"], 10),  # begins at another abscissa
+        (["0As9999999999"], 10),
+        (["0ABC"], 10),
+    ],
+)
+def test_jcamp_dx_checks_its_lines(tmp_path, lines, n):
+    with pytest.raises(InputError, match=r"contradicts itself"):
+        open_reader(packed_jcamp(tmp_path / "x.jdx", lines, n))
+
+
+def test_jcamp_dx_reads_all_tables_or_none(tmp_path):
+    path = tmp_path / "x.dx"
+    path.write_text("".join(jcamp_text(y, f"s{i}") for i, y in enumerate(X)))  # without a block that links them
+    with open_reader(path) as reader:
+        np.testing.assert_allclose(reader.read(), X, atol=1e-12)
+    path.write_text(jcamp_text(X[0]) + jcamp_text(X[1], first=500.0, last=510.0))
+    with pytest.raises(InputError, match=r"holds 2 spectra with different axes"):
+        open_reader(path)
+    path.write_text("##TITLE=x\n##NTUPLES=NMR SPECTRUM\n##DATA TABLE=(X++(R..R)), XYDATA\n0 1 2\n##END=\n")
+    with pytest.raises(InputError, match=r"NTUPLES are not read"):
+        open_reader(path)
 
 
 def spc_bytes(X):
@@ -89,6 +154,88 @@ def test_fcs_as_flowio_writes_it(tmp_path):
         np.testing.assert_allclose(reader.read(), events[:, 2:], rtol=1e-6)
         assert "column 2 (scatter)" in reader.notes[0]
         assert next(reader.labelled_blocks())[1][0].astype(float).tolist() == [0, 1, 2, 3, 4]
+
+
+def test_fcs_names_of_other_makers_and_an_end_that_is_off_by_one(tmp_path):
+    flowio = pytest.importorskip("flowio")
+    names = ["HDR-T", "FSC", "SS Log", "FL1 Log", "FSB", "TIME"]
+    with (tmp_path / "x.fcs").open("wb") as file:
+        flowio.create_fcs(file, np.arange(12.0).tolist(), names)
+    content = (tmp_path / "x.fcs").read_bytes()
+    end = flowio.FlowData(str(tmp_path / "x.fcs")).header["data_stop"]
+    (tmp_path / "x.fcs").write_bytes(content.replace(str(end).encode(), str(end + 1).encode()) + b" ")
+    with open_reader(tmp_path / "x.fcs") as reader:
+        assert reader.names == ["FL1 Log", "FSB"]
+        np.testing.assert_array_equal(reader.read(), [[3, 4], [9, 10]])
+        assert "FCS file x.fcs reported incorrect data offset" in reader.notes[0]
+
+
+def test_fcs_numbers_that_are_said_to_be_logarithms(tmp_path):
+    flowio = pytest.importorskip("flowio")
+    with (tmp_path / "x.fcs").open("wb") as file:
+        flowio.create_fcs(file, [400.0, 100.0, 2.0, 600.0, 1000.0, 3.0], ["A", "B", "B log"])
+    content = (tmp_path / "x.fcs").read_bytes()
+    start = content.index(b"0,0", content.index(b"P3E"))
+    (tmp_path / "x.fcs").write_bytes(content[:start] + b"4,1" + content[start + 3 :])
+    with open_reader(tmp_path / "x.fcs") as reader:
+        assert reader.names == ["A", "B"]
+        assert next(reader.labelled_blocks())[1][0].astype(float).tolist() == [2, 3]
+    with open_reader(tmp_path / "x.fcs", columns=Columns(use="1-3")) as reader:
+        np.testing.assert_array_equal(reader.read(), [[400, 100, 2], [600, 1000, 3]])
+
+
+def stub(monkeypatch, package, name, content):
+    module = ModuleType(package)
+    setattr(module, name, lambda path: content)
+    monkeypatch.setitem(sys.modules, package, module)
+
+
+def test_opus_reads_the_result_and_names_the_rest(tmp_path, monkeypatch):
+    block = lambda key, y: SimpleNamespace(  # noqa: E731
+        key=key, label=f"label of {key}", x=WAVENUMBERS, y=y, params=SimpleNamespace(dxu="WN")
+    )
+    blocks = {key: block(key, y) for key, y in [("igsm", X[2]), ("sm", X[1]), ("a", X[0])]}
+    stub(monkeypatch, "brukeropus", "read_opus", SimpleNamespace(all_data_keys=list(blocks), **blocks))
+    paths = [tmp_path / f"x.{number}" for number in ("0", "0012")]
+    for path in paths:
+        path.write_bytes(b"\n\n\xfe\xfe")
+    with open_reader(paths) as reader:
+        np.testing.assert_array_equal(reader.read(), X[[0, 0]])
+        assert reader.unit == "cm-1" and [*next(reader.labelled_blocks())[1][0]] == ["x.0", "x.0012"]
+        assert reader.notes == ["the numbers are label of a; left out: label of igsm, label of sm"]
+
+
+def test_omnic_and_wire(tmp_path, monkeypatch):
+    content = SimpleNamespace(
+        data=X, x=WAVENUMBERS, x_units="cm^-1", title="absorbance", y_labels=([], ["a", "b", "c"])
+    )
+    stub(monkeypatch, "spectrochempy_omnic", "OMNICReader", content)
+    (tmp_path / "x.SPG").write_bytes(b"Spectral Exte File")
+    with open_reader(tmp_path / "x.SPG") as reader:
+        np.testing.assert_array_equal(reader.read(), X)
+        assert reader.unit == "cm^-1" and reader.notes == ["the numbers are absorbance"]
+    content = SimpleNamespace(
+        spectra=X.reshape(3, 1, 6), point_per_spectrum=6, xdata=WAVENUMBERS, xlist_unit="1/cm", spectral_unit="counts",
+        is_completed=False, count=3, capacity=9, xpos=[0.0, 0.5, 1.0], ypos=[0.0] * 3, close=lambda: None,
+    )  # fmt: skip
+    stub(monkeypatch, "renishawWiRE", "WDFReader", content)
+    (tmp_path / "x.wdf").write_bytes(b"WDF1")
+    with open_reader(tmp_path / "x.wdf") as reader:
+        np.testing.assert_array_equal(reader.read(), X)
+        assert [*next(reader.labelled_blocks())[1][0]] == ["x 0 y 0", "x 0.5 y 0", "x 1 y 0"]
+        assert reader.notes == ["the numbers are counts; the measurement was stopped after 3 of 9 spectra"]
+
+
+def test_warnings_of_packages_are_notes(tmp_path):
+    def read(path):
+        warnings.warn(f"{path} is odd", stacklevel=1)
+        warnings.warn("a name is old", DeprecationWarning, stacklevel=1)
+        return Measurement(X, WAVENUMBERS)
+
+    register(".TEST", read)
+    (tmp_path / "x.test").write_text("")
+    with open_reader(tmp_path / "x.test") as reader:
+        assert reader.notes == ["x.test is odd"]
 
 
 def envi(path, cube, interleave, **more):
@@ -128,16 +275,26 @@ def test_envi_that_is_not_complete_is_refused(tmp_path):
         open_reader(tmp_path / "x.hdr")
 
 
-@pytest.mark.parametrize("suffix", ["jdx", "spc", "fcs", "hdr"])
+@pytest.mark.parametrize("suffix", ["jdx", "spc", "fcs", "hdr", "0", "spa", "wdf"])
 def test_other_bytes_and_a_missing_package_are_said_in_one_sentence(tmp_path, monkeypatch, suffix):
     path = tmp_path / f"x.{suffix}"
     path.write_bytes(b"no file of this instrument" * 40)
     path.with_suffix(".img").write_bytes(b"")
     with pytest.raises(InputError, match=r"^[^\n]+$"):
         open_reader(path)
-    for name in ("jcamp", "spc_io", "flowio", "spectral.io.envi", "spectral"):
+    for name in (
+        "spc_io",
+        "flowio",
+        "spectral.io.envi",
+        "spectral",
+        "brukeropus",
+        "spectrochempy_omnic",
+        "renishawWiRE",
+    ):
         monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(InputError, match=r"pip install 'bionica\[instruments\]'"):
+    with pytest.raises(
+        InputError, match=r"pip install 'bionica\[instruments\]'" if suffix != "jdx" else r"holds no XYDATA"
+    ):
         open_reader(path)
 
 

@@ -12,7 +12,7 @@ from ..errors import InputError, OutputError
 from .arrays import ParquetReader, open_hdf5, open_mat, open_npy, open_npz, open_zarr
 from .files import Target, check_folder, check_targets, is_disk_full, write_atomically, write_own
 from .images import IMAGES, open_images
-from .instruments import INSTRUMENTS, Measurement, open_instrument
+from .instruments import INSTRUMENTS, Measurement, open_instrument, suffix_of
 from .reader import ROW_NAMES, Columns, Reader, RowSample, explain_errors, import_optional, wavelengths_in
 from .text import TEXT, TextReader, open_xlsx
 from .write import WRITTEN, TextWriter, check_format, open_writer, output_files
@@ -90,7 +90,7 @@ def open_reader(
            [3., 4.]]), ['a', 'b'], ['time'])
     """
     paths = check_inputs([inputs] if isinstance(inputs, (str, Path)) else inputs)
-    path, suffix, suffixes = paths[0], paths[0].suffix.lower(), {path.suffix.lower() for path in paths}
+    path, suffix, suffixes = paths[0], suffix_of(paths[0]), {suffix_of(path) for path in paths}
     if len(paths) > 1 and not (suffixes <= set(IMAGES) or (suffix in INSTRUMENTS and len(suffixes) == 1)):
         remedy = "join tables to one file, or give images of one shape or files of one instrument"
         raise InputError(f"{len(paths)} inputs that are not all images: {remedy}")
@@ -140,11 +140,11 @@ def check_inputs(inputs: Sequence[str | Path]) -> list[Path]:
     """Return the paths of inputs; raise unless each is a file of a format that is read, or a Zarr store."""
     paths = [Path(name) for name in inputs]
     for path in paths:
-        suffix = path.suffix.lower()
+        suffix = suffix_of(path)
         if not path.exists():
             raise InputError(f"{path} does not exist: check the name (the current folder is {Path.cwd()})")
         if path.is_dir() and suffix != ".zarr":
-            known = Counter(file.suffix for file in path.iterdir() if file.suffix.lower() in _OPENERS)
+            known = Counter(file.suffix for file in path.iterdir() if suffix_of(file) in _OPENERS)
             files = ", ".join(f"{path / '*'}{each} ({n})" for each, n in known.most_common(3))
             raise InputError(f"{path} is a folder: give files{f', of it {files}' if files else ''}")
         if suffix == ".zarr" and not path.is_dir():
