@@ -189,7 +189,9 @@ def beside_full(n, noise):
         size = np.abs(X @ full.T).mean(axis=0)
 
         def moved(W, X=X, full=full, size=size):
-            same = match_sources(X @ full.T, X @ W.T, by="correlation").permutation  # shares of the data may be nearly equal
+            same = match_sources(
+                X @ full.T, X @ W.T, by="correlation"
+            ).permutation  # shares of the data may be nearly equal
             return np.sqrt(np.mean((X @ (W[same] - full).T / size) ** 2, axis=0))
 
         halves = np.mean([moved(on_all(X[i::2])) ** 2 for i in (0, 1)], axis=0) ** 0.5

@@ -159,3 +159,22 @@ def test_the_dark_level_is_subtracted_and_what_is_not_explained_is_said(tmp_path
         assert file["unexplained_by_the_fit"] < 1e-9
     assert shares[0] < 1e-9
     assert shares[1] > 0.05
+
+
+def test_what_is_not_as_where_the_model_was_fitted_is_a_problem(tmp_path, model):
+    """A detector that saturates, and something else in the samples; fewer and darker samples are none."""
+    X = spectra(100, seed=5)[1]
+    rng, other = np.random.default_rng(0), np.exp(-(((WAVELENGTHS - 445) / 5) ** 2))
+    files = {
+        "dark": X[:3] / 3,
+        "clipped": np.minimum(X, np.quantile(X, 0.97)),
+        "other": X + rng.random((100, 1)) * other,
+    }
+    paths = [table(tmp_path / f"{name}.csv", each, WAVELENGTHS.tolist()) for name, each in files.items()]
+    status, output = run("apply", model, *paths, "--json")
+    assert status == 0, output
+    none, clipped, strange = (each["problems"] for each in json.loads(output)["files"])
+    assert none == []
+    assert f"saturated at {np.quantile(X, 0.97):.9g}" in clipped[0]
+    assert strange == ["much more is unexplained than where the model was fitted: other sources, or other conditions."]
+    assert "Problem: much more is unexplained" in run("apply", model, paths[2], "--force")[1]

@@ -192,6 +192,8 @@ def test_a_network_whose_outputs_are_huge_says_so_while_it_learns():
     network = bionica.TwoCompartmentNICA(3, average=False, eta0=1e-9, decay=0.0, init=init, random_state=0)
     with pytest.warns(ConvergenceWarning, match="eta0"):
         assert network.partial_fit_transform(X).max() > 1e5
+    with pytest.warns(ConvergenceWarning, match="eta0"):
+        network.partial_fit(X)
 
 
 def test_X_that_does_not_vary_is_called_so():

@@ -253,7 +253,11 @@ def test_samples_below_a_ceiling_are_20_or_half_at_least(n, least):
 
 @pytest.mark.parametrize(("n", "said"), [(4, "mixture 3: "), (5, "mixture 3 and 1 more: ")])
 def test_four_mixtures_are_named_and_the_others_counted(n, said):
-    assert finding("ceiling", 11, mixtures=range(n)).text().startswith(f"mixture 0, mixture 1, mixture 2, {said}")
+    assert (
+        finding("ceiling", 11, mixtures=range(n), level=1.0)
+        .text()
+        .startswith(f"mixture 0, mixture 1, mixture 2, {said}")
+    )
 
 
 def test_the_error_of_a_band_is_the_root_mean_square_sine_to_its_first_member():

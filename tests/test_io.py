@@ -377,7 +377,8 @@ def test_images_are_mixtures(tmp_path, rng):
         with open_reader(names[:2]) as reader:
             assert reader.image_shape == (6, 7, 3)
             assert np.array_equal(reader.read(), colours[..., :3].reshape(2, -1).T)
-            assert len(reader.notes) == 2 * (channels == 4)
+            assert len(reader.notes) == 2 * (channels == 4) + 1
+            assert "each colour of a pixel a sample" in reader.notes[-1]
         with open_reader(names[0]) as reader:
             assert reader.notes == ["its transparency was left out"] * (channels == 4)
     pillow.fromarray(images[0]).save(names[0])

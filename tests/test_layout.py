@@ -316,7 +316,7 @@ def test_a_first_line_of_numbers_is_never_a_sample_without_a_word(read, first, f
 
 @pytest.mark.parametrize("label", ["patient", "class", "barcode", "day"])
 @pytest.mark.parametrize("last", [False, True])
-def test_a_column_unlike_the_others_is_named(read, label, last):
+def test_a_column_unlike_the_others_is_named(read, refused, label, last):
     """A label under a name that says nothing is read as a mixture; mixtures alone get no note."""
     X = spectra(30)
     names, rows = [f"A{j}" for j in range(X.shape[1])], X.tolist()
@@ -324,10 +324,31 @@ def test_a_column_unlike_the_others_is_named(read, label, last):
     values = {"patient": lambda i: 7 * i % 31, "class": lambda i: i % 3, "barcode": lambda i: 40012 + 7 * i % 31}
     numbers = [values.get(label, lambda i: 20240101 + i)(i) for i in range(30)]
     table = [(names, label), *zip(rows, numbers, strict=True)]
-    data, reader = read(lines_of([*row, value] if last else [value, *row] for row, value in table))
+    content = lines_of([*row, value] if last else [value, *row] for row, value in table)
+    if label == "day" and not last:  # the only column of equal steps, as one of wavelengths is
+        assert "called 'day': pass axis=1 if it holds wavelengths" in refused(content)
+        return
+    data, reader = read(content)
     assert data.shape == (30, 25)
     number = 25 if last else 1
     assert reader.notes == [f"unlike the others, and read as a mixture: column {number} ({label}) (skip= omits it)"]
+
+
+@pytest.mark.parametrize(
+    ("corner", "names", "why"),
+    [
+        ("Energie / eV", ["a", "b", "c"], "is called 'Energie / eV'"),
+        (None, None, "has no name"),
+        ("Probe 1", ["Probe 2", "Probe 3", "Probe 4"], "the columns are named as samples are (Probe 2, "),
+    ],
+)
+def test_a_table_whose_columns_may_be_the_samples_is_asked_about(read, refused, rng, corner, names, why):
+    X = rng.random((30, 4))
+    X[:, 0] = rng.random(30) if corner == "Probe 1" else 900 - 2 * np.arange(30)
+    content = lines_of([*([[corner, *names]] if names else []), *X.tolist()])
+    assert why in refused(content) and "pass axis=1" in refused(content)
+    assert read(content, axis=0)[0].shape == (30, 4)
+    assert read(content, axis=1)[0].shape == ((4, 30) if corner == "Probe 1" else (3, 30))
 
 
 def test_wavelengths_below_names_are_no_sample_without_a_word(read):

@@ -7,7 +7,7 @@ import bionica
 from bionica import BatchNICA, MinimumVolumeCone
 from bionica.io import InputError, open_reader
 from bionica.metrics import spectral_angle
-from bionica.offline.missing import completed, outputs, predicted_rank
+from bionica.offline.missing import completed, noise_of_outputs, outputs, predicted_rank
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -70,6 +70,21 @@ def test_outputs_of_rows_with_gaps_are_those_of_the_cells_that_the_model_puts_th
     assert np.isnan(Y[:2]).all()
     filled = np.where(np.isnan(X), Y @ A.T, X)[2:]
     np.testing.assert_allclose(filled @ W.T, Y[2:], atol=1e-9)
+
+
+def test_samples_without_their_best_channels_have_noisier_outputs():
+    """As a detector that saturates makes them: the standard deviation is that of the errors."""
+    rng = np.random.default_rng(0)
+    S, A = rng.exponential(size=(20_000, 2)), 0.1 + 0.2 * rng.random((20, 2))
+    A[:4, 0], A[4:8, 1] = 1, 1
+    W, sigma = np.linalg.pinv(A), np.repeat([0.02, 0.01], 10)
+    X = S @ A.T + sigma * rng.standard_normal((len(S), 20))
+    np.testing.assert_allclose(noise_of_outputs(X, W, A), np.sqrt(W**2 @ sigma**2), rtol=0.05)
+    complete = (X @ W.T - S).std(axis=0)
+    X[X[:, 4] > 1.0, 4:8] = np.nan
+    errors = (outputs(X, W, A) - S).std(axis=0)
+    assert errors[1] > 1.3 * complete[1]
+    np.testing.assert_allclose(noise_of_outputs(X, W, A), errors, rtol=0.05)
 
 
 def test_transform_of_complete_rows_keeps_its_bits_and_empty_rows_are_nan():

@@ -21,7 +21,7 @@ from conftest import mixtures
 PAGE = (Path(__file__).parents[1] / "docs" / "write-your-own-rule.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 FOLDER = tempfile.TemporaryDirectory()
-(Path(FOLDER.name) / "of_the_page.py").write_text("\n".join([BLOCKS[0], *BLOCKS[2:6]]))
+(Path(FOLDER.name) / "of_the_page.py").write_text("\n".join([BLOCKS[0], *BLOCKS[2:7]]))
 sys.path.insert(0, FOLDER.name)
 
 import of_the_page  # noqa: E402
@@ -188,6 +188,20 @@ def test_a_mask_and_synaptic_noise(name, monkeypatch):
     compare(varied(getattr(of_the_page, name)), change, 120)
 
 
+def test_noise_of_the_outputs_comes_from_the_seed_of_the_network_and_transform_does_not_advance_it(monkeypatch):
+    monkeypatch.setattr(loop, "compile_entry", lambda function, arguments, cache: function)
+    monkeypatch.setattr(loop, "_ENTRIES", {})
+    X = mixtures(60, 3)[1]
+    plain, noisy, asked = (
+        cls(3, average=False, random_state=0)
+        for cls in (bionica.TwoCompartmentNICA, *[varied(of_the_page.FLICKERING)] * 2)
+    )
+    Y = noisy.partial_fit_transform(X)
+    assert np.ptp(Y[:1] - plain.partial_fit_transform(X[:1])) > 0.01
+    asked.partial_fit(X[:30]).transform(X)
+    np.testing.assert_array_equal(asked.partial_fit(X[30:]).W_xz_, noisy.W_xz_)
+
+
 def test_a_network_that_starts_from_a_block_has_no_variants():
     with pytest.raises(ValueError, match="'noisy': a network that starts from a first block has no variants"):
         bionica.NonnegativePCA(3)._learner_for(3, np.dtype(float)).varied(of_the_page.NOISY)
@@ -218,6 +232,12 @@ def test_mistakes_of_a_plain_rule():
     wrong = changed("Letters", shapes={**AsPrinted.shapes, "V": "dm"})
     with pytest.raises(ValueError, match=r"Letters has V of shape 'dm'.*: write start"):
         wrong(2).partial_fit(X)
+
+    def singular(state, x, eta):
+        return np.linalg.inv(np.zeros((2, 2)) if state["t"] == 3 else np.eye(2)) @ np.maximum(x, 0)
+
+    with pytest.raises(RuntimeError, match=r"step of .*Singular failed at sample 3: Singular matrix"):
+        changed("Singular", step=staticmethod(singular))(2).partial_fit(X)
 
     def touches(state, x, eta):
         x *= 2

@@ -14,7 +14,7 @@ import os
 import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from copy import copy, deepcopy
 from itertools import count
 from numbers import Integral, Real
@@ -37,7 +37,7 @@ from .kernels.loop import Diverged
 from .kernels.rule import REPAIRS, UNSETTLED, finite, pseudoinverse, rule_of
 from .kernels.settling import Exact, ProjectedGradient
 from .model_file import contents, write_model
-from .offline.missing import has_missing
+from .offline.missing import has_missing, noise_of_outputs
 from .offline.missing import outputs as incomplete_outputs
 from .offline.whitening import fold, rank_of, row_blocks, row_sample
 from .samples import Array, DaskRows, Sample, collected, finite_map, finite_rows, some_rows, warn
@@ -421,11 +421,15 @@ class Separator:
         W, A = (np.asarray(M, np.float64) for M in (self.components_, self.mixing_))
         data = samples.rows(self, X, min_samples=2, missing=self._takes_missing)  # type: ignore[attr-defined]
         rows = some_rows(data, _REFIT_ROWS, _REFIT_NUMBERS, last=self._config.get("horizon"))
+        facts = self._facts()
+        if has_missing(rows):  # a sample without its best channels has more noise
+            noise = noise_of_outputs(np.asarray(rows, np.float64), W, A)
+            facts["noise"] = noise if facts["noise"] is None else np.maximum(noise, facts["noise"])
         rows = samples.completed_rows(self, rows, len(W))
         known, tried, names = self._config.get("known_mixing"), self._tried(), self._names
         n_known = 0 if known is None else np.shape(known)[1]
         fit = _refits(self, len(rows)) if refit else None
-        return diagnose(rows, W, A, fit, n=data.shape[0], n_known=n_known, tried=tried, **names, **self._facts())
+        return diagnose(rows, W, A, fit, n=data.shape[0], n_known=n_known, tried=tried, **names, **facts)
 
     def _facts(self) -> dict[str, Any]:
         """What `trust.findings.measure` must know of the method."""
@@ -605,9 +609,7 @@ class OnlineEstimator(Separator, Estimator):
         with unchanged_on_error(self):
             blocks = self._learn(X, keep=True)
             Y = blocks[0] if len(blocks) == 1 else np.concatenate(blocks)  # a copy would cost 3 ns a sample at d = 3
-            if len(Y):  # of a network, whose outputs have variance or mean 1
-                typical = float(np.median(Y[row_sample(*Y.shape)].max(axis=1)))
-                self._warn(ranked_findings(exceeds("huge", typical), self._tried()))
+            self._warn_if_huge(Y)
         return wrap_output(samples.like(X, Y, "source", self.get_feature_names_out), X, self)
 
     def learn_one(self, x: Sample) -> Array:
@@ -653,9 +655,18 @@ class OnlineEstimator(Separator, Estimator):
         problems = self._problems()
         blocks = data if isinstance(data, DaskRows) else [data]
         Y = [self._learner.learn(block, keep) for block in blocks]
+        if not keep and not isinstance(data, DaskRows) and len(data) > 1 and hasattr(self._learner.state, "repairs"):
+            with suppress(Diverged):  # the next sample will say so
+                self._warn_if_huge(self._learner.outputs(data[row_sample(*data.shape, most=32)]))
         if new := [one for one in self._problems() if one not in problems]:
             self._warn(new)
         return Y
+
+    def _warn_if_huge(self, Y: Array) -> None:
+        """Warn of outputs that are far too large: those of a network have variance or mean 1."""
+        if len(Y) and hasattr(self._learner.state, "repairs"):
+            typical = float(np.median(Y[row_sample(*Y.shape)].max(axis=1)))
+            self._warn(ranked_findings(exceeds("huge", typical), self._tried()))
 
     def _check_config(self) -> bool:
         changed = super()._check_config()

@@ -457,7 +457,8 @@ def number_of_sources(count: Any, *, ax: Any = None) -> Any:
     """
     count = getattr(count, "choice_", None) or getattr(count, "count_", count)
     ax = _axes(ax)
-    numbers, angles = list(count.angles), np.maximum(list(count.angles.values()), 0.01)
+    numbers = sorted(count.angles)
+    angles = np.maximum([count.angles[q] for q in numbers], 0.01)
     ax.semilogy(numbers, angles, "o-", color="0.5")
     for q in (count.n_sources, *count.candidates):
         if q in count.angles:

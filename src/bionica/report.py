@@ -235,9 +235,8 @@ def write_separation(
         if reader.image_shape:
             left = np.nan_to_num(mixed - maps @ np.asarray(network.mixing_).T)  # a missing cell has no residual
             size = np.sqrt(np.mean(left**2, axis=1, keepdims=True))
-            caption = (
-                f"Its root mean square in each pixel, at most {size.max():.2g}. Noise has no shape, another source has."
-            )
+            caption = f"Its root mean square in each pixel, at most {size.max():.2g}. Shot noise grows with the light, "
+            caption += "and another source has a shape of its own."
             sections["Residual"].append(_images(show, "residual_image", size, pixels.shape, [caption]))
     caption, size = "Before negative values are set to zero. A good fit has almost none.", (9.0, 0.8 + 0.5 * d)
     sections["Distribution of each source"] = [show(caption, *size, plot.distributions, U[:, :d], names=shown)]

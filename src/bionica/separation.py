@@ -124,8 +124,8 @@ def separate(
     if isinstance(X, str | PathLike):
         raise ValueError(f"X={str(X)!r} is the name of a file: read it with bionica.io.open_reader(X).read()")
     owner = samples.stand_in("separate")
-    data = samples.rows(owner, X, reset=True, min_samples=2, missing=method != "streaming" and horizon is None)
-    data = samples.completed_rows(owner, data, n_components)
+    given = samples.rows(owner, X, reset=True, min_samples=2, missing=method != "streaming" and horizon is None)
+    data = samples.completed_rows(owner, given, n_components)
     sample = some_rows(data, _ROWS, 1 << 23)
     _check_columns(X, sample)
     cone = {
@@ -147,7 +147,7 @@ def separate(
                     f"{METHODS[name].__name__}(n_components={d}): output {silent[0]} is zero in all samples: "
                     "give a smaller n_components, or more samples"
                 )
-            return estimator, estimator.diagnose(rows)
+            return estimator, estimator.diagnose(rows if data is given else given)  # which knows what was missing
 
     count = count_sources(sample) if n_components == "auto" else Count(n_components, (), {})  # type: ignore[arg-type]
     tried: dict[str, tuple[Any, Diagnosis]] = {}

@@ -8,6 +8,7 @@ go to standard output, the model is saved every 30 seconds, each time after the 
 """
 
 import re
+import shlex
 import shutil
 import sys
 import time
@@ -39,6 +40,7 @@ IN_MEMORY = 2**25
 FIRST = 1000  # samples of a pipe in which the method is chosen and sources are counted, at least
 SAVE_EVERY = 30.0  # seconds between saves of the model while sources go to standard output
 _LEVEL = re.compile(r"\d*\.?\d+([eE][-+]?\d+)?")
+_NUMBERED = re.compile(r"source_\d+")
 _NAMED = 8  # sources whose uncertainty is printed: the least sure ones
 
 #: --method name -> class name: what `bionica.separate` fits. Classes are known by name, because importing them takes a second.
@@ -244,7 +246,7 @@ class Separation:
         X, sample_labels = reader.sample(max(FIRST, IN_MEMORY // (8 * reader.n_features)))
         n, k = reader.n_samples, X.shape[1]
         self.console.note(*(f"{reader.name}: {note}" for note in reader.notes))
-        size = f"{reader.name} has {counted(n, 'samples')} of {counted(k, 'mixtures')}"
+        size = f"{reader.name} has {counted(n, 'samples')} of {self._mixtures(k)}"
         known_axis = axis is not None or reader.image_shape is not None or reader.wavelengths is not None
         known_axis |= any(map(io.ROW_NAMES.fullmatch, reader.label_names))  # the file says that rows are samples
         if n < k and not known_axis:
@@ -257,6 +259,8 @@ class Separation:
             return
         if len(X) < n:
             self.console.note(f"{len(X):,} evenly spread samples of {n:,} are fitted (32 MiB)")
+        if not reader.n_missing and "saturated" in self.origin:
+            self.console.note(f"--saturated {self.origin['saturated']:g}: no cell reaches it")
         if m := reader.n_missing:
             self.console.note(f"{m:,} cells ({m / (n * k):.2g} of all) are missing: they are estimated by the fit")
         self.network = self._fit(X, large=len(X) < n)
@@ -341,9 +345,12 @@ class Separation:
         there, _ = io.wavelengths_in(reader.names, any_order=True)
         if header and there is None:
             raise io.InputError(f"--known {path} has no line of wavelengths, as the input has: add it")
-        both = here is not None and there is not None
-        if both and (wrong := differing_channel(there, here, reader.unit, self.reader.unit)):
-            raise io.InputError(f"--known {path}: {wrong}: interpolate its spectra to the wavelengths of the input")
+        if here is not None and there is not None:
+            if len(here) == len(there):  # in the order of the input
+                order = np.argsort(there)[np.argsort(np.argsort(here))]
+                spectra, there = spectra[:, order], there[order]
+            if wrong := differing_channel(there, here, reader.unit, self.reader.unit):
+                raise io.InputError(f"--known {path}: {wrong}: interpolate its spectra to the wavelengths of the input")
         self.known_names = [str(name) for name in labels[0]] if labels else []
         return spectra.T
 
@@ -355,14 +362,17 @@ class Separation:
         d = self.n_sources or int(count_sources(X)[0])
         return getattr(bionica, _CLASSES[self.method])(d, random_state=self.seed, **horizon)
 
+    def _mixtures(self, k: int) -> str:
+        return counted(k, "mixtures" if self.reader.wavelengths is None else "wavelengths")
+
     @property
     def names(self) -> list[str]:
         """The names of the sources, known ones first."""
         given = self.network.n_components  # a network that waits for its first samples has no n_components_ yet
         d = given if isinstance(given, int) else self.network.n_components_
         known = self.known_names
-        numbers = [*range(len(known) + 1, d + 1), *range(1, len(known) + 1)]  # a known one may be called "source_2"
-        return [*known, *(name for i in numbers if (name := f"source_{i}") not in known)][:d]
+        earlier = any(map(_NUMBERED.fullmatch, known))  # of another fit, whose source_1 may be another one than ours
+        return [*known, *(f"{'new' if earlier else 'source'}_{i + 1}" for i in range(len(known), d))][:d]
 
     def _open_output(self, dtype: Any) -> Any:
         """Open the output of the sources."""
@@ -490,7 +500,7 @@ class Separation:
         names = [name.replace("_", " ") for name in self.names]
         candidates = list(choice.candidates) if choice else []
         others = f" (or {', '.join(map(str, candidates))})" if candidates else ""
-        done = f"{counted(d, 'sources')}{others} in {counted(n, 'samples')} of {counted(k, 'mixtures')} by {method}"
+        done = f"{counted(d, 'sources')}{others} in {counted(n, 'samples')} of {self._mixtures(k)} by {method}"
         lines = [done + (f": {choice.why}." if choice else ".")]
         halves, seconds = diagnosis and diagnosis.uncertainty_, round(time.monotonic() - self.started, 3)
         if halves:
@@ -506,7 +516,11 @@ class Separation:
 
             numbers = np.linspace(n - len(X) + 1 if self.horizon else 1, n, len(X))
             texts: dict[str, Any] = {"names": names, "lines": [*lines, *self.console.notes]}
-            texts |= {"facts": [("input", ", ".join(self.inputs))], "numbers": numbers, "labels": labels}
+            texts |= {
+                "facts": [("command", shlex.join(["bionica", *sys.argv[1:]]))],
+                "numbers": numbers,
+                "labels": labels,
+            }
             figures = write_separation(outputs["report"], network, self.reader, X, **texts)
             if folder := outputs["figures"]:
                 with complete_files([folder]) as (part,):
@@ -535,5 +549,10 @@ class Separation:
         if self.network.diagnosis_ is None:
             return ["One sample is too few to judge by."]
         mixtures = [self.reader.column(j) for j in range(self.network.n_features_in_)]
-        sentences = [one_line(one.text(names, mixtures)) for one in self.network.diagnosis_.findings[:3]]
+        dark = self.origin.get("offset", 0.0)  # levels are named as they stand in the file
+        found = [
+            one._replace(values={**one.values, "level": one.values.get("level", 0.0) + dark})
+            for one in self.network.diagnosis_.findings[:3]
+        ]
+        sentences = [one_line(one.text(names, mixtures)) for one in found]
         return [text[:1].upper() + text[1:] for text in sentences]

@@ -55,6 +55,10 @@ def open_images(paths: Sequence[Path], columns: Columns, *, optical_density: boo
         if shape != first:
             raise InputError(f"{path} is {shape}, and {paths[0]} {first}: give images of one shape")
     images = stacks[0] if len(paths) == 1 else np.concatenate(stacks)
+    if len(paths) > 1 and images.ndim == 4:
+        notes.append(
+            "they are in colour: an image is a mixture, and each colour of a pixel a sample (channels: save them in grey)"
+        )
     if len(images) == 1 and images.ndim == 4:
         images = np.moveaxis(images[0], 2, 0)
     if len(images) < 2:

@@ -30,6 +30,8 @@ ROW_NAMES = re.compile(
     r"|sample|sample[ _](id|no\.?|number|name)|name|label|probe|id|nr\.?|no\.?",
     re.IGNORECASE,
 )
+#: Names of columns, if these are the samples.
+SAMPLE_NAMES = re.compile(r"(sample|probe|specimen|spectrum|spektrum|messung)[ _.-]?\d+", re.IGNORECASE)
 #: Names of a column that holds the wavelength, or another channel of a spectrometer, of each row.
 CHANNEL_NAMES = re.compile(
     rf"(wave[ _]?(length|number)s?|wellenl(ä|ae)nge|wellenzahl|raman[ _]shift|m/?z|lambda|λ|nm){_UNIT}"

@@ -11,6 +11,8 @@ The first lines (20 of a file; 7 of a pipe, or 1 with header=False) show separat
   numbers that are not all equal are 10 times larger or smaller than those below, and if different integers are above decimals.
   Otherwise it is a sample: a note says so of a table without names, and shows its first line and column.
 - The line below the names, and the first and the last column, are compared with the others in the same way, and get a note.
+- The first column may hold the wavelengths of the rows: if its name says so they do, and InputError asks for `axis` if it has none
+  beside other names, or is the only column of equal steps (6 at least), or if the other columns are named as samples are.
 - A column is not a mixture if it holds text (`<0.1` and `$10` are damaged numbers, and an error), or by `label_columns`, which also
   looks at the values: those of the first MiB of a file, and of the first 6 samples of a pipe.
 
@@ -46,7 +48,7 @@ _SEPARATORS = ("\t", ";", ",", "|", None)  # None: spaces
 _PREAMBLE = 100  # lines of a file in which a table begins
 _AXIS = 6  # numbers at least of an axis that is not asked for
 _APART, _EVEN = 10.0, 0.01  # of `judge_first_line`
-_MISSING = ("", "na", "n/a", "#n/a", "nan", "null", "none", "-", "?")
+_MISSING = ("", "na", "n/a", "#n/a", "n.a.", "#nv", "nan", "null", "none", "-", "?")
 _THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(,\d{3})+")
 _FRACTION = re.compile(r"(?<!\d)0*\.|\.(?!\d{3})|\.\d{3}\d|[eE]")  # in a number: its point marks no thousands
 _GAP = "it has empty lines between samples: its parts were read as one table"
@@ -153,6 +155,7 @@ class TextReader(Reader):
 
     _transposed = False  # the lines are columns of the file
     _labelled = False  # and begin with a label, because the file has a header
+    _row_lines: Sequence[int] = ()  # the lines of the file that hold them
     _counted: Sequence[int] = ()  # labels that are numbers
 
     def __init__(
@@ -409,16 +412,27 @@ class TextReader(Reader):
 
     def _find_axis(self, samples: list[list[str]]) -> int:
         """Return the axis of the samples: 1 if the first column holds the wavelengths of the rows."""
-        if self._given_axis is not None or self._pipe or not self.header or len(self.header) < 2:
+        if self._given_axis is not None or self._pipe or self._width < 2:
             return self._given_axis or 0
-        column = [self._point(row[0]) for row in samples if row]
-        if base.CHANNEL_NAMES.fullmatch(self.header[0].strip()):
-            self.notes.append(f"its rows are mixtures: its first column is {self.header[0]!r} (axis=0: its columns)")
+        name, *others = map(str.strip, self.header or [""] * self._width)
+        if base.CHANNEL_NAMES.fullmatch(name):
+            self.notes.append(f"its rows are mixtures: its first column is {name!r} (axis=0: its columns)")
             return 1
-        unit = wavelengths_in(self.header[1:])[1]  # "nm" says that the columns are mixtures
-        is_open = not self.header[0] and not (unit and base.CHANNEL_NAMES.fullmatch(unit))
-        if is_open and wavelengths_in(column)[0] is not None:
-            where = f"{self.name}: the first column ({', '.join(column[:3])}, ...) has no name"
+        if len(others) > 1 and all(map(base.SAMPLE_NAMES.fullmatch, others)):
+            where = f"{self.name}: the columns are named as samples are ({', '.join(others[:3])}, ...)"
+            raise InputError(f"{where}: pass axis=1 if a column is a sample, axis=0 if a row is one")
+        columns = [[*map(self._point, column)] for column in zip(*samples, strict=False)] or [[""]]
+        numbers, unit = wavelengths_in(others)  # "nm" says that the columns are mixtures
+        axes = [wavelengths_in(column)[0] for column in columns]
+        if self.header and not name:
+            is_open = not (unit and base.CHANNEL_NAMES.fullmatch(unit))
+        else:  # no names, or another word, over the only column of equal steps
+            even = [axis is not None and _order(axis) == 2 for axis in axes]
+            is_open = numbers is None and not base.ROW_NAMES.fullmatch(name) and len(samples) >= _AXIS
+            is_open &= even[0] and not any(even[1:])
+        if is_open and axes[0] is not None:
+            called = f"is called {name!r}" if name else "has no name"
+            where = f"{self.name}: the first column ({', '.join(columns[0][:3])}, ...) {called}"
             raise InputError(f"{where}: pass axis=1 if it holds wavelengths, axis=0 if it holds times")
         return 0
 
@@ -430,7 +444,7 @@ class TextReader(Reader):
         for i, row in rows.items():
             if len(row) != self._width:
                 raise InputError(f"{self.name}, line {i} has {_count(row)}, not {self._width}: correct or remove it")
-        lines = tabbed(zip(*rows.values(), strict=True))
+        lines, self._row_lines = tabbed(zip(*rows.values(), strict=True)), [*rows]
         self._open_lines, self._separator, self._skip_lines = lambda: [lines], "\t", 0
         self._transposed, self._labelled, self._width = True, bool(self.header), 0
 
@@ -475,8 +489,10 @@ class TextReader(Reader):
             return f"{where} has {_count(cells)} where {self._width} are expected", "correct it, or remove the line"
         if line == self._header_line:
             return f"{self.name}, {'column' if self._transposed else 'line'} {number} repeats the names", "remove it"
-        where = f"{self.name}, row {column + 1}, column {number}" if self._transposed else f"{where}, {self.column(j)}"
-        cell = cells[column]
+        where, cell = f"{where}, {self.column(j)}", cells[column]
+        if self._transposed:
+            named = f" ({cells[0]}, {self.names[j]})" if self._labelled and self.header else ""
+            where = f"{self.name}, line {self._row_lines[column]}, column {number}{named}"
         if "." in cell and (self.decimal == "," or "," in cell):
             remedy = "remove the marks of thousands; decimal= says which mark begins the decimals"
         elif number == self._first_line and self.header and self._is_text(*(cells[j] for j in self.columns)):

@@ -178,6 +178,7 @@ class NetworkLearner:
     def outputs(self, X: np.ndarray) -> np.ndarray:
         """Settle for the rows of X. Threads may call it side by side."""
         Y, state = np.empty((len(X), self.n_outputs), self.dtype), self.readout()
+        state = state._replace(rng=state.rng.copy())  # a variant may draw from it
         for rows in self._blocks(X):
             block = np.require(X[rows], self.dtype, ["C", "W", "A"])
             with self._lock if len(block) == 1 else nullcontext():  # several samples have scratch arrays of their own

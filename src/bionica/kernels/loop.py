@@ -175,7 +175,10 @@ def take_rows_plainly(rule: Rule, state: Any, params: Any, X: np.ndarray, rates:
     with np.errstate(all="ignore"):
         for row, x in enumerate(X):
             names = Names(arrays, **params, t=int(state.t[0]), seed=int(state.rng[0]))
-            y = step(names, x, rates[row, 0] if learns else 0.0)
+            try:
+                y = step(names, x, rates[row, 0] if learns else 0.0)
+            except np.linalg.LinAlgError as error:
+                raise RuntimeError(f"step of {rule.name} failed at sample {int(state.t[0])}: {error}") from error
             if np.shape(y) != (d,):
                 raise ValueError(
                     f"step of {rule.name} returned an array of shape {np.shape(y)}: return the {d} outputs"

@@ -11,6 +11,7 @@ A missing cell becomes a_j' s, plus noise as large as the residual of its channe
 the noise of the outputs is found 7 to 14 % too low where 30 % of the cells are missing (`benchmarks/missing.py`).
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -100,20 +101,40 @@ def predicted_rank(X: Array, most: int = 12) -> int:
     return best
 
 
-def outputs(X: Array, W: Array, A: Array) -> Array:
-    """W x for rows with missing values: (W_o A_o)^{-1} W_o x_o, which is W x if x = A s, or if nothing is missing.
-
-    It solves y = W x for the x whose missing cells are those of A y. Rows that do not determine y (fewer numbers than outputs, or
-    dependent ones) are NaN.
-    """
+def _solvers(X: Array, W: Array, A: Array) -> Iterator[tuple[Array, Array, Array]]:
+    """For blocks of rows: the numbers of those that determine y, which of their cells are there, and W_o A_o (n, d, d)."""
     k, d = A.shape
-    Y = np.full((len(X), d), np.nan)
     for rows in row_blocks(*X.shape):
         there = ~np.isnan(X[rows])
         P = (there.astype(np.float64) @ (W.T[:, :, None] * A[:, None, :]).reshape(k, d * d)).reshape(-1, d, d)
         values = np.linalg.svd(P, compute_uv=False)
         known = values[:, -1] > k * np.finfo(np.float64).eps * values[:, 0]
         known &= there.sum(axis=1) >= d
-        Wx = np.where(there[known], X[rows][known], 0.0) @ W.T
-        Y[np.arange(len(X))[rows][known]] = np.linalg.solve(P[known], Wx[:, :, None])[:, :, 0]
+        yield np.arange(len(X))[rows][known], there[known], P[known]
+
+
+def outputs(X: Array, W: Array, A: Array) -> Array:
+    """W x for rows with missing values: (W_o A_o)^{-1} W_o x_o, which is W x if x = A s, or if nothing is missing.
+
+    It solves y = W x for the x whose missing cells are those of A y. Rows that do not determine y (fewer numbers than outputs, or
+    dependent ones) are NaN.
+    """
+    Y = np.full((len(X), len(W)), np.nan)
+    for rows, there, P in _solvers(X, W, A):
+        Wx = np.where(there, X[rows], 0.0) @ W.T
+        Y[rows] = np.linalg.solve(P, Wx[:, :, None])[:, :, 0]
     return Y
+
+
+def noise_of_outputs(X: Array, W: Array, A: Array) -> Array:
+    """The standard deviation of the noise of `outputs` for the rows of X, (d,): a sample without its best channels has more.
+
+    The noise of a channel is the residual of its cells, as far as the d outputs leave it.
+    """
+    residual = X - outputs(X, W, A) @ A.T
+    left = np.maximum(1 - np.clip(np.einsum("kd,dk->k", A, W), 0, 1), 0.05)
+    channels, total, n = np.nan_to_num(np.nanmean(residual**2, axis=0)) / left, np.zeros(len(W)), 0
+    for rows, there, P in _solvers(X, W, A):
+        B = np.linalg.solve(P, W * there[:, None, :])
+        total, n = total + (B**2 @ channels).sum(axis=0), n + len(rows)
+    return np.asarray(np.sqrt(total / max(n, 1)))

@@ -37,7 +37,9 @@ CHECKS = {
     "constant": Check(0, "X does not vary: all samples are equal, and nothing can be separated"),
     # Cells with the largest value, over those with the next one.
     "ceiling": Check(
-        10, "{mixtures}: saturated (largest value in {value:.0f} cells for one with the next)", ("saturated",)
+        10,
+        "{mixtures}: saturated at {level:.9g}, the value of {value:.0f} cells for one with the next lower value",
+        ("saturated",),
     ),
     # Factor by which the variance of an output of nonnegative ICA differs from 1; infinite if it is 0 or overflows.
     "scale": Check(4, "{sources}: variance {value:.2g} times too large or small", ("same scale",)),
@@ -274,7 +276,7 @@ def measure(
         *(exceeds("spectra", below) if nonnegative else []),
         *(exceeds("unmixed", np.min(parts.max(axis=0) / parts.sum(axis=0))) if 1 < d == k else []),
         *exceeds("duplicate", alike.max(axis=0)),
-        *exceeds("ceiling", _clipped(X), "mixtures"),
+        *saturation(X, unit),
     ]
     if found:
         found += [] if settled else [finding("unsettled")]
@@ -293,6 +295,12 @@ def measure(
         residual=float(np.sum(square - E.mean(axis=0) ** 2)) / total if total else 0.0,
         findings=tuple(found),
     )
+
+
+def saturation(X: Array, unit: float = 1.0) -> list[Finding]:
+    """The finding of mixtures that end at a value which they have too often; `unit` is that of X."""
+    ratio = _clipped(X)
+    return exceeds("ceiling", ratio, "mixtures", level=unit * float(X[:, ratio.argmax()].max()))
 
 
 def unsaturated(X: Array) -> Array:
