@@ -139,6 +139,15 @@ def test_what_is_subtracted_is_the_slope_below_zero(density, t):
     assert share[1] == 0
 
 
+def test_the_noise_of_an_output_is_that_which_the_other_directions_show_in_each_mixture():
+    """Mixture k leaves 1 - (A W)_kk of its noise variance D_k^2; the output has sum_k W_ik^2 D_k^2."""
+    rng = np.random.default_rng(0)
+    A, D = rng.random((8, 3)), np.geomspace(0.01, 0.1, 8)
+    W = np.linalg.pinv(A / D[:, np.newaxis]) / D
+    X = sources(3, 50_000) @ A.T + D * rng.standard_normal((50_000, 8))
+    np.testing.assert_allclose(measure(X, W, A, len(X)).noise, W**2 @ D**2, rtol=0.02)
+
+
 @pytest.mark.parametrize("noise", [0.0, 0.3])
 def test_what_is_subtracted_is_no_noise(noise):
     """As many mixtures as sources: the noise is that below zero which other outputs do not explain."""
@@ -311,6 +320,13 @@ def test_noise_explains_half_its_variance_below_zero(sigma, nonnegative):
     assert not is_nonnegative(X, np.zeros(4))
 
 
+@pytest.mark.parametrize("unit", [1e-9, 1.0, 1e9])
+def test_without_noise_only_rounding_may_be_negative(unit):
+    """Of the largest entry, whatever the unit."""
+    for least, nonnegative in ((-1e-13, True), (-1e-11, False)):
+        assert is_nonnegative(unit * np.array([[1.0, 0.5], [0.3, least]]), np.zeros(2)) == nonnegative
+
+
 # --- halves
 
 
@@ -430,7 +446,7 @@ def test_halves_agree_below_15_degrees(angle, agreed):
 
 def test_the_number_of_sources_has_the_largest_jump():
     """Eq. (1): sqrt(q) times the least log of tan(angle_p) / tan(angle_q) of the three numbers after q."""
-    angles = {2: 2.0, 3: 4.0, 4: 1.0, 5: 10.0, 6: 30.0, 7: 30.0, 8: 60.0}
+    angles = {2: 2.0, 3: 4.0, 4: 1.0, 5: 10.0, 6: 30.0, 7: 30.0, 8: 45.0}  # the jump of 7 is 0.31 of the largest
     S = sources(8)
     counted = count.count_sources(S @ np.random.default_rng(0).random((8, 8)), turned(angles), most=12, seed=0)
     tangent = {q: np.tan(np.radians(angle)) for q, angle in counted.angles.items()} | {9: 4.0, 10: 4.0, 11: 4.0}
@@ -449,6 +465,26 @@ def test_a_number_on_which_halves_agree_far_better_than_on_the_next_is_named():
         seed=0,
     )
     assert counted.n_sources == 4 and 2 in counted.candidates
+
+
+def edge(energy, q, n, k, sign):
+    """Eq. (2): the largest energy (sign 1) or the least (-1) of white noise in the directions after the first q."""
+    a, b = np.sqrt(n - q), sign * np.sqrt(k - q)
+    variance = energy[q:].sum() / ((n - q) * (k - q))
+    return variance * ((a + b) ** 2 + 3 * (a + b) * np.cbrt(1 / a + 1 / b))
+
+
+@pytest.mark.parametrize(("n", "k", "q"), [(100, 12, 2), (4000, 30, 1), (50, 12, 0)])
+def test_white_noise_explains_directions_between_the_limits_of_equation_2(n, k, q):
+    noise = np.geomspace(1.2, 1, k)
+    for index, sign, bounds in ((q, 1, ((q, True), (q + 1, True))), (-1, -1, ((q, True), (q, False)))):
+        for factor, bound in zip((0.99, 1.01)[::sign], bounds, strict=True):
+            energy = np.array([1e9] * q + [n] * (k - q)) * noise
+            for _ in range(50):  # the limit depends on the energy
+                energy[index] = factor * edge(energy, q, n, k, sign)
+            assert count._bound(energy, k, n, k) == bound
+    for rank in (3, 4):  # all others are zero, or there are none
+        assert count._bound(10.0 ** -np.arange(0, 16, 4), rank, n, 4) == (rank, rank < 4)
 
 
 @pytest.mark.parametrize("case", ["drift", "shuffled", "absent from one half"])
