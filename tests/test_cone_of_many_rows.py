@@ -114,6 +114,33 @@ def test_wide_rows_are_projected_on_the_leading_directions_of_all():
     assert sinr(S, fitted(X).transform(X)) > 27
 
 
+@pytest.mark.parametrize("q", [1, 209, 210, 1000, 2097, 2098, 5000])
+def test_20_000_samples_are_kept_or_32_megabytes_but_no_fewer_than_2000(q):
+    kept = sketch.capacity(q)
+    assert kept == 20_000 or kept * 8 * q <= 2**25 < (kept + 1) * 8 * q or (kept == 2000 and kept * 8 * q > 2**25)
+    assert kept <= 20_000
+
+
+def test_marks_are_splitmix64():
+    """The upper 53 bits of the published outputs for the seed 0."""
+    published = np.array([0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F], dtype=np.uint64)
+    np.testing.assert_array_equal(sketch.marks(np.arange(3.0)), (published >> np.uint64(11)) * 2.0**-53)
+
+
+@pytest.mark.parametrize("d", [2, 3, 7])
+def test_probes_are_tilted_from_each_facet_by_angles_on_all_scales(d):
+    """In all directions, by 0.01 to 10, each decade alike; 1000 or a few more in all."""
+    G = sketch._probe_directions(d)
+    assert 0 <= len(G) - 1000 < d
+    tilts = G.reshape(d, -1, d) - np.eye(d)[:, np.newaxis]
+    size = np.linalg.norm(tilts, axis=2)
+    shares = np.histogram(np.log10(size), [-2, -1, 0, 1])[0] / len(G)
+    np.testing.assert_allclose(shares, 1 / 3, atol=0.05)
+    assert (size.min(), size.max()) == pytest.approx((0.01, 10), rel=0.05)
+    direction = (tilts / size[..., np.newaxis]).reshape(-1, d)
+    np.testing.assert_allclose(direction.T @ direction / len(G), np.eye(d) / d, atol=0.05)
+
+
 def test_the_random_sample_of_a_union_is_that_of_the_union_of_samples():
     X = np.arange(90_000.0).reshape(30_000, 3)
     whole, rate = sketch.sample_rows(ArrayRows(X), 1000)

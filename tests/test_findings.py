@@ -86,6 +86,21 @@ def saturated(value):
     return found(X, uncorrelated=False)
 
 
+def raised(value):
+    """The 1 % quantile of each mixture is this share of its median; that is said beside another finding."""
+    X = (sources() + 1) * [3, 1, 1.1]
+    X[: N // 80] = value * np.median(X, axis=0)
+    X[: N // 125] = 0
+    return found(X)
+
+
+def unmixed(value):
+    """This share of the first spectrum is in one mixture; the first source is in the second mixture too."""
+    A = np.eye(3)
+    A[1, 0] = np.sqrt((1 - value) / (2 * value - 1))
+    return found(sources() @ A.T, np.linalg.inv(A), A)
+
+
 @pytest.mark.parametrize(
     ("name", "data", "below", "above", "which"),
     [
@@ -98,6 +113,8 @@ def saturated(value):
         ("spectra", negative_spectrum, 0.08, 0.13, [0]),
         ("duplicate", alike, 0.93, 0.97, [0, 1]),
         ("ceiling", saturated, 9, 11, [0]),
+        ("offset", raised, 0.23, 0.27, []),
+        ("unmixed", unmixed, 0.985, 0.995, []),
     ],
 )  # fmt: skip
 def test_a_finding_has_the_number_of_its_definition_and_is_given_above_its_limit(name, data, below, above, which):
@@ -374,13 +391,14 @@ def test_rows_follow_a_curve_if_fewer_than_d_of_them_are_independent(n, periods,
     assert follows_curve(np.column_stack([3 + np.cos(angle), 3 + np.sin(angle)]), 2) == curve
 
 
-@pytest.mark.parametrize(("d", "doubted"), [(2, False), (3, True)])
-def test_a_curve_of_both_signs_leaves_three_sources_open(d, doubted):
+@pytest.mark.parametrize(("d", "n_known", "doubted"), [(2, 0, False), (3, 0, True), (3, 1, False)])
+def test_a_curve_of_both_signs_leaves_three_unknown_sources_open(d, n_known, doubted):
     """It touches the facets of three sources in points, and those of two at its ends."""
     t = np.linspace(0, 1, 300)[:, None]
-    S = np.exp(-0.5 * ((t - np.linspace(0.3, 0.7, d)) / 0.08) ** 2)
+    S = np.exp(-0.5 * ((t - np.linspace(0.3, 0.7, d)) / 0.12) ** 2)
     A = np.random.default_rng(0).standard_normal((8, d))
-    verdict = diagnose(S @ A.T, np.linalg.pinv(A), A, lambda rows: (np.linalg.pinv(A), A), n=300, uncorrelated=False)
+    facts = {"n": 300, "n_known": n_known, "uncorrelated": False}
+    verdict = diagnose(S @ A.T, np.linalg.pinv(A), A, lambda rows: (np.linalg.pinv(A), A), **facts)
     assert ("ambiguous" in [one.name for one in verdict.findings]) == doubted
     assert (verdict.uncertainty_.sources.min() == 1) == doubted
 
