@@ -95,7 +95,7 @@ def marks(number: Array) -> Array:
     return np.asarray((h >> np.uint64(11)) * 2.0**-53)
 
 
-def smallest(mark: Array, most: int, rate: float = 1.0) -> tuple[Array, float]:
+def smallest(mark: Array, most: int, rate: float) -> tuple[Array, float]:
     """Which marks are below `rate` and among the `most` smallest, and the rate below which they are."""
     below = mark < rate
     if np.count_nonzero(below) > most:
@@ -109,8 +109,9 @@ def sample_rows(X: ChunkedRows, most: int) -> tuple[Samples, float]:
     n = X.shape[0]
     if n < 2 * most:
         return X.fold_numbered(_rows_below, Samples.union, 2.0), 1.0
-    rows = X.fold_numbered(_rows_below, Samples.union, (most + 6 * np.sqrt(most)) / n)
-    kept, rate = smallest(marks(rows.number), most)
+    rate = (most + 6 * np.sqrt(most)) / n
+    rows = X.fold_numbered(_rows_below, Samples.union, rate)
+    kept, rate = smallest(marks(rows.number), most, rate)
     return rows.take(kept), rate
 
 
