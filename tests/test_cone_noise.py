@@ -203,6 +203,7 @@ def parts_below(z):
     [
         (0.2, 0.1, -0.01, (0.5, 1.0, 2.0)),
         (0.02, 0.1, 0.01, (0.5, 1.0, 2.0)),  # an atom below 0.3 of the density is none
+        (-0.02, 0.1, 0.01, (0.5, 1.0, 2.0)),
         (0.2, 0.0, 0.01, (0.5, 1.0, 2.0)),  # the density is at least 0.3 of that of the second window
         (0.0, 0.0, 0.01, (0.5, 1.0, 1.0)),  # so is the force
         (0.2, 0.01, 0.0, (0.0, 0.0, 0.0)),  # or 0.3 of that of an atom beside outputs of mean 1
@@ -219,7 +220,7 @@ def test_the_force_follows_from_the_windows(atom, density, slope, others):
     found = leakages(Y, np.array([s, 1e-9, 1e-9]), np.array([*weights, 1.0]))
     flat, root = weights[1] / 2, np.sqrt(2 * np.pi)
     density = max(density, 0.3 * flat)
-    share = max(0, 1 - 0.3 * density / atom) if atom else 0
+    share = max(0, 1 - 0.3 * density / atom) if atom > 0 else 0
     force = share * atom * others[0] / root + parts[1] * others[1] / 4 + slope * others[2] / (3 * root)
     force = max(force, 0.3 * beside[1] * flat / 4, 0.3 * share * atom / root)
     atom *= share

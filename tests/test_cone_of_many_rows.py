@@ -150,6 +150,7 @@ def test_the_random_sample_of_a_union_is_that_of_the_union_of_samples():
     np.testing.assert_array_equal(whole.z, X[whole.number.astype(int)])
     mark = sketch.marks(np.arange(30_000.0))
     np.testing.assert_array_equal(np.sort(np.argsort(mark)[:1000]), whole.number)
+    assert [len(sketch.sample_rows(ArrayRows(X[:n]), 1000)[0].z) for n in (1999, 2000)] == [1999, 1000]
 
 
 def test_extremes_do_not_depend_on_how_samples_are_cut():

@@ -318,6 +318,7 @@ def test_the_number_of_sources_is_named_first_and_each_remedy_once_unless_it_was
 def test_noise_halves_or_the_model_are_named_as_the_cause_of_an_error():
     error = np.array([0.5, 0.3])
     assert uncertain(np.array([0.01, 0.02]), np.array([0.01, 0.01]), error) == []
+    assert uncertain(np.full(2, 0.9), np.full(2, 0.8), error)[0].values["value"] == 1  # a share
     (noise,) = uncertain(np.array([0.01, 0.03]), np.array([0.01, 0.02]), error)
     (halves,) = uncertain(np.array([0.01, 0.02]), np.array([0.01, 0.03]), error)
     (model,) = uncertain(np.array([0.01, 0.03]), np.array([0.01, 0.02]), np.array([0.1, 0.8]))
@@ -332,7 +333,9 @@ def test_noise_halves_or_the_model_are_named_as_the_cause_of_an_error():
 @pytest.mark.parametrize(("sigma", "nonnegative"), [(0.9, False), (1.1, True)])
 def test_noise_explains_half_its_variance_below_zero(sigma, nonnegative):
     X = np.random.default_rng(0).standard_normal((20_000, 4))
-    assert is_nonnegative(X, np.full(4, sigma)) == nonnegative
+    units = np.array([1e-3, 1, 10, 1e3])
+    assert is_nonnegative(units * X, units * sigma) == nonnegative
+    assert is_nonnegative(1e-3 * X, np.full(2, 1e-3 * sigma)) == nonnegative  # of directions, not of mixtures
     assert is_nonnegative(np.abs(X), np.zeros(4))
     assert not is_nonnegative(X, np.zeros(4))
 
