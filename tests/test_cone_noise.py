@@ -314,6 +314,18 @@ def test_the_noise_does_not_change_the_gains_of_closed_data():
     np.testing.assert_allclose(sketch.readout(noisy, SETTINGS).components, W, rtol=1e-9)
 
 
+def test_gains_are_nonnegative_least_squares_and_those_of_zero_a_share_of_the_mean():
+    """Sources (1, 0, 0), (0, 1, 0) and (1, 1, 2) sum to one with gains (1, 1, -1 / 2), and nearly so with (2, 2, 0) / 3."""
+    state, S = begun(closed(3000)[1]), np.array([[1.0, 0, 0], [0, 1, 0], [1, 1, 2]])
+    A = state.fit.mixing
+    raw = state.raw._replace(n=3.0, mean=A @ S.mean(axis=0), scatter=3 * A @ np.cov(S.T, bias=True) @ A.T)
+    total, mean = (
+        sketch.readout(state._replace(raw=raw), SETTINGS._replace(normalize=by)).components for by in ("sum", "mean")
+    )
+    gains = np.array([2 / 3, 2 / 3, 1 / (3 * S[:, 2].mean())])
+    np.testing.assert_allclose(total, mean * (gains * S.mean(axis=0))[:, np.newaxis], rtol=1e-6)
+
+
 # --- streams
 
 

@@ -426,7 +426,9 @@ def readout(state: State, settings: Settings) -> Readout:
         v = np.sqrt(cone.wall.variance)
         g = np.linalg.lstsq(second - np.outer(v, v) * (cone.V @ cone.V.T), mean, rcond=None)[0]
         if not (g > 0).all():
-            g = nnls(second, mean)[0]
+            values, E = np.linalg.eigh(second)
+            root = E * np.sqrt(np.maximum(values, 0))
+            g = nnls(root.T, np.linalg.lstsq(root, mean, rcond=None)[0])[0]
         g = np.where(g > 0, g, 1 / (len(g) * np.abs(mean)))
     elif (normalize == "mean" and fit.has_mean) or not (spread > 1e-12 * np.abs(mean)).all():
         g = 1 / np.where(mean != 0, np.abs(mean), 1.0)
