@@ -64,6 +64,20 @@ def test_with_noise_it_is_within_the_error_of_the_fit_to_all_rows(snr_db, k, noi
     assert sinr(S, X @ W.T) > sinr(S, X @ full.T) - 0.1
 
 
+def test_samples_near_facets_fill_their_memory_and_weigh_the_inverse_of_their_share(monkeypatch):
+    bytes_, calls, solve = 2**17, [], sketch.fit_data
+    monkeypatch.setattr(sketch, "_BYTES", bytes_)
+    monkeypatch.setattr(sketch, "fit_data", lambda data, *args, **kw: calls.append(data) or solve(data, *args, **kw))
+    fitted(mixed(1, snr_db=30)[1])
+    weights = calls[-1].weights
+    assert weights.sum() == pytest.approx(1)
+    near = weights < weights.max()
+    assert near.sum() == pytest.approx(bytes_ / (8 * 3), rel=0.05)
+    np.testing.assert_allclose(weights[near], weights.min())
+    deviation = calls[-1].U - calls[0].mean
+    assert (np.abs(weights @ deviation) < 4 * np.sqrt(weights**2 @ deviation**2)).all()
+
+
 @pytest.mark.parametrize(("snr_db", "options"), [(None, {}), (30, {}), (30, {"outliers": 0.01})])
 def test_a_dask_array_gives_the_same_for_any_blocks(snr_db, options):
     da = pytest.importorskip("dask.array")

@@ -477,6 +477,16 @@ def test_the_number_of_sources_has_the_largest_jump():
     assert set(counted.candidates) == {q for q in jump if q != best and jump[q] > jump[best] / 3}
 
 
+@pytest.mark.parametrize(("n", "size", "most"), [(200, 100, 12), (199, 129, 12), (24, 15, 7)])
+def test_halves_or_two_thirds_of_few_samples_are_compared_for_numbers_up_to_a_quarter(n, size, most):
+    """Two subsets of 65 % of fewer than 200 samples, which hold all of them; all directions are above the noise."""
+    X, seen = np.linalg.qr(np.random.default_rng(0).standard_normal((n, 12)))[0] * 2.0 ** -np.arange(12), []
+    counted = count.count_sources(X, lambda Z, B, v: seen.append(Z) or [np.eye(Z.shape[1])], most=12, seed=0)
+    assert {len(Z) for Z in seen} == {size} and max(Z.shape[1] for Z in seen) == most
+    assert {len(np.unique(np.vstack(pair)[:, 0])) for pair in zip(seen[::2], seen[1::2], strict=True)} == {n}
+    assert counted.n_sources <= most
+
+
 def test_a_number_on_which_halves_agree_far_better_than_on_the_next_is_named():
     """An angle of .08 degrees is as good as .57 where the number is chosen, but not where candidates are."""
     counted = count.count_sources(

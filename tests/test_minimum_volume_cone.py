@@ -8,7 +8,7 @@ import pytest
 
 import bionica
 from bionica import BatchNICA, MinimumVolumeCone
-from bionica.cone.fit import hold_mean, successive_projection
+from bionica.cone.fit import hold_mean, rotation, successive_projection
 from bionica.cone.noise import leakages, on_a_grid
 from bionica.cone.objective import (
     Facets,
@@ -229,6 +229,28 @@ def test_successive_projection_finds_pure_samples():
     U = S @ rng.random((4, 4))
     Y = U @ successive_projection(unweighted(U)).T
     assert np.sort(Y[:4], axis=1)[:, :3] == pytest.approx(np.zeros((4, 3)), abs=1e-9)
+
+
+@pytest.mark.parametrize("unit", [1e-4, 1.0, 1e4])
+@pytest.mark.parametrize(("size", "used"), [(0.09, False), (0.11, True)])
+def test_an_edge_is_no_sample_of_less_than_a_tenth_of_the_mean(size, used, unit):
+    """Small samples are pure, others are not; what counts is their length along the mean."""
+    rng = np.random.default_rng(0)
+    S = np.vstack([rng.dirichlet(np.full(3, 9), 3000), size * np.eye(3)])
+    V = successive_projection(unweighted(unit * S))
+    assert np.allclose(np.sort(np.abs(V / V.max(axis=1, keepdims=True)), axis=1)[:, :2], 0, atol=1e-9) == used
+
+
+@pytest.mark.parametrize("unit", [1e-4, 1.0, 1e4])
+def test_sources_are_not_rotated_if_noise_is_half_of_the_weakest_direction(unit):
+    rng = np.random.default_rng(0)
+    U = unit * rng.exponential(size=(500, 2))
+    weakest = np.linalg.eigvalsh(np.cov(U.T, bias=True))[0]
+    for share, exists in ((0.52, False), (0.48, True), (0.0, True)):
+        V = rotation(unweighted(U), share * weakest, rng)
+        assert (V is not None) == exists
+    np.testing.assert_allclose(np.cov(V @ U.T, bias=True), np.eye(2), atol=1e-9)
+    assert rotation(unweighted(unit * rng.dirichlet([1, 1, 1], 500)), 0.0, rng) is None
 
 
 @pytest.mark.parametrize("seed", [8815, 8816])
