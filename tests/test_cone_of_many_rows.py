@@ -11,6 +11,7 @@ import bionica
 from bionica import MinimumVolumeCone
 from bionica.cone import sketch
 from bionica.cone.fit import Settings
+from bionica.cone.noise import find_channels
 from bionica.datasets import copula_uniform, mix
 from bionica.metrics import sinr
 from bionica.offline.whitening import ArrayRows, joined
@@ -180,6 +181,16 @@ def test_parts_are_joined_in_order_as_a_tree(n):
     depth = joined(((1, [i]) for i in range(n)), lambda a, b: (1 + max(a[0], b[0]), a[1] + b[1]))
     assert depth[1] == list(range(n))
     assert depth[0] <= 1 + np.ceil(np.log2(n))
+
+
+def test_totals_of_parts_are_those_of_all():
+    X = np.random.default_rng(0).standard_normal((500, 6)) + [0, 1, 2, 3, 4, 9]
+    channels = find_channels(X, 3, "estimate")
+    whole, *parts = (sketch.totals(rows, channels, sketch.Gate()) for rows in (X, X[:200], X[200:]))
+    for total in (whole, sketch.merge_totals(*parts)):
+        assert (total.least, total.largest) == (X.min(), X.max())
+        np.testing.assert_allclose(total.negative, np.sum(np.minimum(X, 0) ** 2, axis=0))
+        np.testing.assert_allclose(total.weighted.second, X.T @ X / (500 * channels.scale**2))
 
 
 # --- streams side by side
