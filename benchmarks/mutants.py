@@ -31,7 +31,7 @@ TESTS = {
     "cone": ("cone_noise", "cone_of_many_rows", "minimum_volume_cone"),
     "cone/count": ("source_count",),
     "trust": ("findings", "diagnosis"),
-    "trust/count": ("source_count",),
+    "trust/count": ("findings", "source_count"),
     "trust/outliers": ("outliers",),
     "samples": ("samples", "one_sample", "missing", "cubes", "dask", "compat"),
     "metrics": ("metrics",),

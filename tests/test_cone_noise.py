@@ -2,12 +2,14 @@
 
 import numpy as np
 import pytest
+from scipy.integrate import quad
+from scipy.stats import norm
 
 from bionica import MinimumVolumeCone
 from bionica.cone import fit, sketch
 from bionica.cone.fit import Cone, Settings, better, distance_outside, largest_distance
-from bionica.cone.noise import Leakage, channel_noise, coordinates, find_channels, next_wall
-from bionica.cone.objective import Wall
+from bionica.cone.noise import FIRST_C, Leakage, channel_noise, coordinates, find_channels, leakages, next_wall
+from bionica.cone.objective import Wall, unweighted
 from bionica.metrics import match_sources
 from bionica.offline.whitening import ArrayRows
 
@@ -105,6 +107,22 @@ def test_the_noise_of_channels_is_fitted_only_if_it_is_independent(shared, indep
     assert np.allclose(found, left_out) != independent
 
 
+@pytest.mark.parametrize(("q", "d", "freedom"), [(3, 1, 0), (5, 2, 1), (10, 3, 18)])
+@pytest.mark.parametrize("excess", [0.97, 1.03])
+def test_noise_is_that_of_channels_up_to_twice_the_misfit_of_chance(q, d, freedom, excess):
+    """Two channels with noise correlated by r: the misfit is -n log(1 - r^2). Chance: the mean of chi-squared, and two standard
+    deviations (of one degree more, because there may be none). A channel without noise has that of the others, or a thousandth.
+    """
+    n, limit = 5000, 2 * (freedom + 2 * np.sqrt(2 * freedom + 1))
+    second = np.diag([100.0] * d + [4.0] * (q - d))
+    second[-1, -2] = second[-2, -1] = 4 * np.sqrt(1 - np.exp(-excess * limit / n))
+    found = channel_noise(second, d, n, *np.linalg.eigh(second))
+    np.testing.assert_allclose(found[:d], 4 if excess < 1 else 0.004, rtol=1e-6)
+    np.testing.assert_allclose(found[d:], 4, rtol=1e-6)
+    few = channel_noise(second, d, 3 * q - 1, *np.linalg.eigh(second))  # fewer than three samples for each channel
+    np.testing.assert_allclose(few[:d], 0.004, rtol=1e-6)
+
+
 def test_coordinates_are_those_of_white_noise_and_known_spectra_are_kept():
     rng, n, k = np.random.default_rng(2), 20_000, 10
     D = np.geomspace(0.05, 0.5, k)
@@ -171,6 +189,47 @@ def test_declared_outliers_are_their_share_and_three_standard_errors_of_their_nu
     assert largest_distance(distance[:10], 0.4) == pytest.approx(0.3 * 9)  # most samples are no outliers
 
 
+# --- leakage
+
+
+def parts_below(z):
+    """The parts of an atom, a unit density and a unit slope at zero, blurred by unit noise, that lie below z: by quadrature."""
+    laws = (lambda y: 1.0, lambda y: y)
+    return np.array([norm.cdf(z), *(quad(lambda y, law=law: law(y) * norm.cdf(z - y), 0, z + 9)[0] for law in laws)])
+
+
+@pytest.mark.parametrize(
+    ("atom", "density", "slope", "others"),
+    [
+        (0.2, 0.1, -0.01, (0.5, 1.0, 2.0)),
+        (0.02, 0.1, 0.01, (0.5, 1.0, 2.0)),  # an atom below 0.3 of the density is none
+        (-0.02, 0.1, 0.01, (0.5, 1.0, 2.0)),
+        (0.2, 0.0, 0.01, (0.5, 1.0, 2.0)),  # the density is at least 0.3 of that of the second window
+        (0.0, 0.0, 0.01, (0.5, 1.0, 1.0)),  # so is the force
+        (0.2, 0.01, 0.0, (0.0, 0.0, 0.0)),  # or 0.3 of that of an atom beside outputs of mean 1
+    ],
+)
+def test_the_force_follows_from_the_windows(atom, density, slope, others):
+    """Eqs. (5) and (6), of one sample in each window, with the weights that such a source has; `others` are beside each part."""
+    below = np.array([np.zeros(3), *map(parts_below, (2.0, 4.0, 6.0))])
+    windows, parts = np.diff(below, axis=0), np.array([atom, density, slope])
+    weights, z, s = windows @ parts, np.array([-0.7, 3.0, 5.0, 7.0]), 0.1
+    assert weights.min() > 0
+    beside = windows @ (parts * others) / weights
+    Y = np.array([s * z, *np.tile([*beside, 1.0], (2, 1))])
+    found = leakages(Y, np.array([s, 1e-9, 1e-9]), np.array([*weights, 1.0]))
+    flat, root = weights[1] / 2, np.sqrt(2 * np.pi)
+    density = max(density, 0.3 * flat)
+    share = max(0, 1 - 0.3 * density / atom) if atom > 0 else 0
+    force = share * atom * others[0] / root + parts[1] * others[1] / 4 + slope * others[2] / (3 * root)
+    force = max(force, 0.3 * beside[1] * flat / 4, 0.3 * share * atom / root)
+    atom *= share
+    rho = (atom / 2 + 2 * density / (3 * root)) / (atom / 2 + density / root)
+    assert found.force[0] == pytest.approx(force, rel=1e-6)
+    assert found.discrepancy[0] == pytest.approx(0.7**2 / rho, rel=1e-6)
+    assert (found.n_near[0], found.n_below[0]) == (3, 1)
+
+
 # --- walls
 
 
@@ -186,6 +245,9 @@ def test_the_hardness_balances_the_leakage():
     one, _ = next_wall(wall, leaks, size, 10.0, known=True, one=True)
     np.testing.assert_allclose(one.c, 10 * np.exp(np.log(known.c).mean()))
     shown, _ = next_wall(wall, leaks, size, known=False, prior=0.01)
+    assert next_wall(wall._replace(c=shown.c), leaks, size, known=False, prior=0.01)[1] == pytest.approx(np.log(2))
+    few = next_wall(wall, leaks._replace(n_near=np.array([29.0, 30.0, 31.0])), size, known=True)[0]
+    np.testing.assert_allclose(few.c, [FIRST_C, *known.c[1:]])
     # 30 samples of each output below zero, and a prior that counts for 30
     np.testing.assert_allclose(shown.variance, np.sqrt(0.04 * leaks.discrepancy * 0.01))
     pooled, _ = next_wall(wall, leaks, size, known=False)
@@ -196,9 +258,33 @@ def test_the_hardness_balances_the_leakage():
 def test_noise_that_too_few_samples_show_is_none(n_near, noisy):
     wall = Wall(np.full(2, np.nan), np.full(2, 0.04), np.zeros(2), np.full(2, 1e5))
     leaks = Leakage(np.full(2, 0.01), np.ones(2), np.full(2, n_near), np.full(2, 10.0))
-    found, _ = next_wall(wall, leaks, np.full(2, 2.0), known=False)
+    found, change = next_wall(wall, leaks, np.full(2, 2.0), known=False)
     assert found.variance.any() == noisy
+    assert noisy or change == 0
     np.testing.assert_allclose(found.e, 0 if noisy else 0.4)
+
+
+@pytest.mark.parametrize("share", [0.0027, 0.0033])
+@pytest.mark.parametrize("unit", [1e-3, 1e3])
+def test_spectra_hold_if_0_3_percent_of_the_energy_of_each_is_negative(share, unit):
+    A = np.eye(4, 2)
+    A[2, 1] = -np.sqrt(share / (1 - share))
+    V = np.array([[1.0, -0.2], [0.3, 1.0]])
+    data = unweighted(np.ones((1, 2)))._replace(B=unit * A @ V)
+    assert fit._spectra_hold(V, data) == (share < 0.003)
+    assert fit._spectra_hold(V, data._replace(B=-data.B[:0]))  # spectra that may be negative
+
+
+def test_dark_samples_hide_no_facet():
+    """More samples at the apex than are given to a linear program, in any unit: they touch every facet, and say nothing."""
+    rng = np.random.default_rng(3)
+    U = rng.dirichlet(np.full(3, 0.7), 900) @ rng.random((3, 3))
+    V, _, settled = fit.tighten(U, np.linalg.inv(U[:3].mean(axis=0) + np.eye(3)), U.mean(axis=0))
+    dark = np.vstack([np.zeros((1500, 3)), 1e-12 * U[:1], U])
+    found, _, also = fit.tighten(dark, V + 0.01, U.mean(axis=0))
+    assert settled and also
+    np.testing.assert_allclose(found, V, atol=1e-7)
+    assert (V @ U.T).min() > -1e-9
 
 
 def test_facets_that_noise_hides_are_those_of_nonnegative_ica():
@@ -228,7 +314,36 @@ def test_the_noise_does_not_change_the_gains_of_closed_data():
     np.testing.assert_allclose(sketch.readout(noisy, SETTINGS).components, W, rtol=1e-9)
 
 
+def test_gains_are_nonnegative_least_squares_and_those_of_zero_a_share_of_the_mean():
+    """Sources (1, 0, 0), (0, 1, 0) and (1, 1, 2) sum to one with gains (1, 1, -1 / 2), and nearly so with (2, 2, 0) / 3."""
+    state, S = begun(closed(3000)[1]), np.array([[1.0, 0, 0], [0, 1, 0], [1, 1, 2]])
+    A = state.fit.mixing
+    raw = state.raw._replace(n=3.0, mean=A @ S.mean(axis=0), scatter=3 * A @ np.cov(S.T, bias=True) @ A.T)
+    total, mean = (
+        sketch.readout(state._replace(raw=raw), SETTINGS._replace(normalize=by)).components for by in ("sum", "mean")
+    )
+    gains = np.array([2 / 3, 2 / 3, 1 / (3 * S[:, 2].mean())])
+    np.testing.assert_allclose(total, mean * (gains * S.mean(axis=0))[:, np.newaxis], rtol=1e-6)
+
+
 # --- streams
+
+
+@pytest.mark.parametrize(
+    ("horizon", "solved"),
+    [
+        (None, [3000, 5000, 8000, 12_000]),  # the number has grown by half, in blocks of 1000
+        (6000, [3000, 5000, 7000, 9000, 11_000, 13_000]),  # a quarter of the horizon, in blocks
+        (1000, range(3000, 14_000, 1000)),
+    ],
+)
+def test_the_cone_is_solved_each_time_the_samples_have_grown_by_half_or_a_quarter_of_the_horizon(
+    horizon, solved, monkeypatch
+):
+    found, solve = [], sketch.solve
+    monkeypatch.setattr(sketch, "solve", lambda state, settings: found.append(state.n) or solve(state, settings))
+    MinimumVolumeCone(3, horizon=horizon, random_state=0).partial_fit(closed(13_500, noise=0.01)[1])
+    assert found == [*solved]
 
 
 @pytest.mark.parametrize(("asked", "after"), [("auto", False), (True, True)])

@@ -11,6 +11,7 @@ import bionica
 from bionica import MinimumVolumeCone
 from bionica.cone import sketch
 from bionica.cone.fit import Settings
+from bionica.cone.noise import find_channels
 from bionica.datasets import copula_uniform, mix
 from bionica.metrics import sinr
 from bionica.offline.whitening import ArrayRows, joined
@@ -64,6 +65,20 @@ def test_with_noise_it_is_within_the_error_of_the_fit_to_all_rows(snr_db, k, noi
     assert sinr(S, X @ W.T) > sinr(S, X @ full.T) - 0.1
 
 
+def test_samples_near_facets_fill_their_memory_and_weigh_the_inverse_of_their_share(monkeypatch):
+    bytes_, calls, solve = 2**17, [], sketch.fit_data
+    monkeypatch.setattr(sketch, "_BYTES", bytes_)
+    monkeypatch.setattr(sketch, "fit_data", lambda data, *args, **kw: calls.append(data) or solve(data, *args, **kw))
+    fitted(mixed(1, snr_db=30)[1])
+    weights = calls[-1].weights
+    assert weights.sum() == pytest.approx(1)
+    near = weights < weights.max()
+    assert near.sum() == pytest.approx(bytes_ / (8 * 3), rel=0.05)
+    np.testing.assert_allclose(weights[near], weights.min())
+    deviation = calls[-1].U - calls[0].mean
+    assert (np.abs(weights @ deviation) < 4 * np.sqrt(weights**2 @ deviation**2)).all()
+
+
 @pytest.mark.parametrize(("snr_db", "options"), [(None, {}), (30, {}), (30, {"outliers": 0.01})])
 def test_a_dask_array_gives_the_same_for_any_blocks(snr_db, options):
     da = pytest.importorskip("dask.array")
@@ -114,6 +129,33 @@ def test_wide_rows_are_projected_on_the_leading_directions_of_all():
     assert sinr(S, fitted(X).transform(X)) > 27
 
 
+@pytest.mark.parametrize("q", [1, 209, 210, 1000, 2097, 2098, 5000])
+def test_20_000_samples_are_kept_or_32_megabytes_but_no_fewer_than_2000(q):
+    kept = sketch.capacity(q)
+    assert kept == 20_000 or kept * 8 * q <= 2**25 < (kept + 1) * 8 * q or (kept == 2000 and kept * 8 * q > 2**25)
+    assert kept <= 20_000
+
+
+def test_marks_are_splitmix64():
+    """The upper 53 bits of the published outputs for the seed 0."""
+    published = np.array([0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F], dtype=np.uint64)
+    np.testing.assert_array_equal(sketch.marks(np.arange(3.0)), (published >> np.uint64(11)) * 2.0**-53)
+
+
+@pytest.mark.parametrize("d", [2, 3, 7])
+def test_probes_are_tilted_from_each_facet_by_angles_on_all_scales(d):
+    """In all directions, by 0.01 to 10, each decade alike; 1000 or a few more in all."""
+    G = sketch._probe_directions(d)
+    assert 0 <= len(G) - 1000 < d
+    tilts = G.reshape(d, -1, d) - np.eye(d)[:, np.newaxis]
+    size = np.linalg.norm(tilts, axis=2)
+    shares = np.histogram(np.log10(size), [-2, -1, 0, 1])[0] / len(G)
+    np.testing.assert_allclose(shares, 1 / 3, atol=0.05)
+    assert (size.min(), size.max()) == pytest.approx((0.01, 10), rel=0.05)
+    direction = (tilts / size[..., np.newaxis]).reshape(-1, d)
+    np.testing.assert_allclose(direction.T @ direction / len(G), np.eye(d) / d, atol=0.05)
+
+
 def test_the_random_sample_of_a_union_is_that_of_the_union_of_samples():
     X = np.arange(90_000.0).reshape(30_000, 3)
     whole, rate = sketch.sample_rows(ArrayRows(X), 1000)
@@ -123,6 +165,7 @@ def test_the_random_sample_of_a_union_is_that_of_the_union_of_samples():
     np.testing.assert_array_equal(whole.z, X[whole.number.astype(int)])
     mark = sketch.marks(np.arange(30_000.0))
     np.testing.assert_array_equal(np.sort(np.argsort(mark)[:1000]), whole.number)
+    assert [len(sketch.sample_rows(ArrayRows(X[:n]), 1000)[0].z) for n in (1999, 2000)] == [1999, 1000]
 
 
 def test_extremes_do_not_depend_on_how_samples_are_cut():
@@ -138,6 +181,16 @@ def test_parts_are_joined_in_order_as_a_tree(n):
     depth = joined(((1, [i]) for i in range(n)), lambda a, b: (1 + max(a[0], b[0]), a[1] + b[1]))
     assert depth[1] == list(range(n))
     assert depth[0] <= 1 + np.ceil(np.log2(n))
+
+
+def test_totals_of_parts_are_those_of_all():
+    X = np.random.default_rng(0).standard_normal((500, 6)) + np.arange(6)
+    channels = find_channels(X, 3, "estimate")
+    whole, *parts = (sketch.totals(rows, channels, sketch.Gate()) for rows in (X, X[:200], X[200:]))
+    for total in (whole, sketch.merge_totals(*parts)):
+        assert (total.least, total.largest) == (X.min(), X.max())
+        np.testing.assert_allclose(total.negative, np.sum(np.minimum(X, 0) ** 2, axis=0))
+        np.testing.assert_allclose(total.weighted.second, X.T @ X / (500 * channels.scale**2))
 
 
 # --- streams side by side

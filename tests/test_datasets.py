@@ -251,6 +251,7 @@ def test_arrays_on_disk_need_no_scikit_image(tmp_path, pictures, monkeypatch):
         (lambda: random_mixing(3, 3, 0.99), r"condition=0.99 is not a condition number"),
         (lambda: random_mixing(3, 3, 10, rms=0), r"rms=0 is not a size of entries"),
         (lambda: mix(np.ones((4, 3)), snr_db=float("nan")), r"snr_db=nan"),
+        (lambda: mix(np.ones((4, 3)), snr_db=-np.inf), r"snr_db=-inf"),
         (lambda: paper_mixing("d4"), r"setting='d4' is unknown: use one of 'd3', 'd10', 'images'"),
         (lambda: natural_images(names=["lena"]), r"names holds 'lena'.*'camera'"),
         (lambda: natural_images(names="camera"), r"names='camera' is one string"),

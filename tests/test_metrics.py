@@ -69,6 +69,16 @@ def test_match_by_correlation_is_the_best_of_all_injections(seed, d, surplus):
     assert np.abs(match.correlation).sum() == pytest.approx(best)
 
 
+@pytest.mark.parametrize("unit", [1e-60, 1e60])
+def test_a_match_follows_the_unit_of_the_outputs(unit):
+    S, Y, order = noisy_copy(np.random.default_rng(2), 50, 3)
+    plain, scaled = (match_sources(S, y, by="correlation") for y in (Y, unit * Y))
+    np.testing.assert_array_equal(scaled.permutation, order)
+    np.testing.assert_allclose(scaled.correlation, plain.correlation, rtol=1e-9)
+    np.testing.assert_allclose(scaled.scale * unit, plain.scale, rtol=1e-9)
+    assert plain.scale.min() > 0.5
+
+
 def dB(ratio):
     return 10 * np.log10(ratio)
 

@@ -8,11 +8,12 @@ import pytest
 
 import bionica
 from bionica import BatchNICA, MinimumVolumeCone
-from bionica.cone.fit import successive_projection
+from bionica.cone.fit import hold_mean, rotation, successive_projection
 from bionica.cone.noise import leakages, on_a_grid
 from bionica.cone.objective import (
     Facets,
     Wall,
+    inverse_curvature,
     minimise_on_all,
     near_facets,
     objective,
@@ -151,6 +152,63 @@ def test_the_minimum_is_stationary_and_no_small_change_is_better():
             assert objective(V + size * rng.standard_normal((4, 4)), data, wall) >= objective(V, data, wall) - 1e-6
 
 
+@pytest.mark.parametrize("n_known", [0, 2])
+@pytest.mark.parametrize("spectral", [False, True])
+def test_the_inverse_curvature_is_that_of_the_walls_and_a_unit_quadratic(spectral, n_known):
+    """Of the squares in eq. (1), with widths as they are; P moves outputs by E Y and spectra by -A E."""
+    facets, wall = facets_and_wall(spectral=spectral, n_known=n_known)
+    inverse, A = inverse_curvature(facets, wall), facets.spectra
+
+    def gradient(E):
+        G = E.copy()
+        for i, (Y, w) in enumerate(zip(facets.near, facets.weights, strict=True)):
+            below = Y[i] < 0
+            pushed = (w[below] * (E[i] @ Y[:, below])) @ Y[:, below].T + facets.amounts[i] @ E[i]
+            G[i] += wall.c[i] / (wall.variance[i] * facets.gram[i, i] + wall.e[i] ** 2) * pushed
+        for j in range(4 if spectral else 0):
+            a = A[A[:, j] < 0]
+            G[:, j] += wall.m[j] / (len(A) * np.abs(A[:, j]).mean() ** 2) * (a.T @ (a @ E[:, j]))
+        return G
+
+    E = np.random.default_rng(2).standard_normal((4, 4))
+    found = inverse(gradient(E))
+    np.testing.assert_allclose(found[:, n_known:], E[:, n_known:], rtol=1e-4, atol=1e-6)
+    assert not found[:, :n_known].any()
+
+
+def test_samples_near_a_facet_are_those_within_its_wall_or_the_500_nearest():
+    rng = np.random.default_rng(0)
+    U, weights = rng.exponential(size=(2000, 2)), rng.random(2000)
+    data = unweighted(U)._replace(weights=weights, B=rng.random((5, 2)))
+    V = np.array([[1.0, -0.1], [0.2, 1.0]])
+    Y = V @ U.T
+    few, many = Y[0] <= np.sort(Y[0])[499], Y[1] < 0.8
+    assert many.sum() > 500
+    facets = near_facets(Y, V, np.array([0.01, 0.8]), data)
+    for i, rows in enumerate((few, many)):
+        np.testing.assert_array_equal(facets.near[i], Y[:, rows])
+        np.testing.assert_array_equal(facets.weights[i], weights[rows])
+    np.testing.assert_allclose(facets.gram, V @ V.T)
+    np.testing.assert_allclose(facets.spectra @ V, data.B)
+    assert [near.shape for near in near_facets(Y[:, :400], V, np.zeros(2), data).near] == [(2, 400)] * 2
+
+
+def test_a_start_is_turned_towards_the_mean_until_each_output_has_a_tenth_of_its_rms():
+    rng = np.random.default_rng(0)
+    data = unweighted(rng.exponential(size=(50, 3)))
+    V = np.array([[1.0, -1.0, -0.2], [0.1, 1.0, -0.1], [0.0, 0.0, 1.0]])
+    turned = hold_mean(V, data)
+    missing = 0.1 * np.sqrt(np.mean((data.U @ V.T) ** 2, axis=0)) - V @ data.mean
+    assert missing[0] > 0 > missing[1:].max()
+    V[0] += missing[0] * data.mean / (data.mean @ data.mean)
+    np.testing.assert_allclose(turned, V / (V @ data.mean)[:, np.newaxis], rtol=1e-12)
+    known = np.array([[1.0], [0.5], [0.2]])  # the edge of the first source, which all other facets hold
+    V[1:] -= (V[1:] @ known / (known.T @ known)) @ known.T
+    held = hold_mean(-V, data._replace(known=known))
+    np.testing.assert_allclose(held[1:] @ known, 0, atol=1e-12)
+    np.testing.assert_allclose(held @ data.mean, 1)
+
+
 @pytest.mark.parametrize(("kind", "rho"), [("exponential", 2 / 3), ("sparse", 1.0)])
 def test_leakage_finds_the_force_at_the_right_facet(kind, rho):
     """Eqs. (4) to (6), by simulation: the sum over samples below zero is what the windows above zero predict."""
@@ -171,6 +229,28 @@ def test_successive_projection_finds_pure_samples():
     U = S @ rng.random((4, 4))
     Y = U @ successive_projection(unweighted(U)).T
     assert np.sort(Y[:4], axis=1)[:, :3] == pytest.approx(np.zeros((4, 3)), abs=1e-9)
+
+
+@pytest.mark.parametrize("unit", [1e-4, 1.0, 1e4])
+@pytest.mark.parametrize(("size", "used"), [(0.09, False), (0.11, True)])
+def test_an_edge_is_no_sample_of_less_than_a_tenth_of_the_mean(size, used, unit):
+    """Small samples are pure, others are not; what counts is their length along the mean."""
+    rng = np.random.default_rng(0)
+    S = np.vstack([rng.dirichlet(np.full(3, 9), 3000), size * np.eye(3)])
+    V = successive_projection(unweighted(unit * S))
+    assert np.allclose(np.sort(np.abs(V / V.max(axis=1, keepdims=True)), axis=1)[:, :2], 0, atol=1e-9) == used
+
+
+@pytest.mark.parametrize("unit", [1e-4, 1.0, 1e4])
+def test_sources_are_not_rotated_if_noise_is_half_of_the_weakest_direction(unit):
+    rng = np.random.default_rng(0)
+    U = unit * rng.exponential(size=(500, 2))
+    weakest = np.linalg.eigvalsh(np.cov(U.T, bias=True))[0]
+    for share, exists in ((0.52, False), (0.48, True), (0.0, True)):
+        V = rotation(unweighted(U), share * weakest, rng)
+        assert (V is not None) == exists
+    np.testing.assert_allclose(np.cov(V @ U.T, bias=True), np.eye(2), atol=1e-9)
+    assert rotation(unweighted(unit * rng.dirichlet([1, 1, 1], 500)), 0.0, rng) is None
 
 
 @pytest.mark.parametrize("seed", [8815, 8816])
@@ -223,6 +303,7 @@ def test_a_grid_is_told_from_noise_and_from_repeated_samples():
     assert not on_a_grid(np.tile(noisy[:1000], (3, 1)))
     assert not on_a_grid(noisy[rng.integers(0, 3000, 3000)])
     assert not on_a_grid(np.round(20 * noisy))  # quantised mixtures: the noise remains unknown
+    assert not on_a_grid(np.column_stack([X, np.round(X[:, 0] / 50)]))  # one of them is enough
     between = np.stack([np.interp(np.arange(3000) / 3, np.arange(1000), x) for x in noisy[:1000].T], axis=1)
     assert not on_a_grid(between)
 
@@ -272,8 +353,9 @@ def test_counts():
     X = np.random.default_rng(1).poisson(200 * S @ A).astype(float)
     cone = fitted(X, 3, noise="poisson")
     assert worst_correlation(S, cone.transform(X)) > 0.99
-    with pytest.raises(ValueError, match=r"noise='poisson' takes X for counts, but X\[0, 0\] is -.*noise='estimate'"):
-        fitted(X - 1000, 3, noise="poisson")
+    X[5, 7] = -1
+    with pytest.raises(ValueError, match=r"noise='poisson' takes X for counts, but X\[5, 7\] is -1:.*noise='estimate'"):
+        fitted(X, 3, noise="poisson")
 
 
 def test_outliers_cost_little_if_they_are_declared():

@@ -57,6 +57,18 @@ def test_outliers_are_found_in_every_unit(unit):
     np.testing.assert_array_equal(are_inliers(unit * X), ~is_outlier)
 
 
+@pytest.mark.parametrize("n", [1000, 4000])
+def test_outliers_of_many_features_are_found_in_the_units_of_each(n):
+    """40 are projected on 32 directions: all of them with 4000 samples, 20 and the distance outside with 1000; one is constant."""
+    rng = np.random.default_rng(0)
+    X, is_outlier = spoiled(mixed(n_samples=n, d=40)[1], "channel", 1e3)
+    X[:, 7] = 3.0
+    units = 2.0 ** rng.integers(-30, 30, 40)
+    units[0] = 2.0**-30  # of the outliers
+    np.testing.assert_array_equal(are_inliers(X), ~is_outlier)
+    np.testing.assert_array_equal(are_inliers(units * X), ~is_outlier)
+
+
 @pytest.mark.parametrize(("how", "size"), HOW)
 @pytest.mark.parametrize(("kind", "k"), [("sparse_uniform", 4), ("exponential", 9)])
 def test_moments_are_those_of_the_other_rows(kind, k, how, size):

@@ -87,6 +87,12 @@ METHODS = (
 TWO = {"BatchNICA", "MinimumVolumeCone", "NoncenteredWhitener", "OfflineNICA", "separate"}
 
 
+def test_a_warning_names_the_line_of_the_caller():
+    with pytest.warns(UserWarning) as caught:
+        samples.warn("look here", UserWarning)
+    assert caught[0].filename == __file__
+
+
 def data():
     """Numbers that float16 holds, of which every one is a number of seconds too."""
     rng = np.random.default_rng(0)

@@ -262,7 +262,7 @@ def tighten(U: Array, V: Array, mean: Array) -> tuple[Array, int, bool]:
     for sweep in range(MAX_ROUNDS):
         Y = V @ U.T
         size = np.abs(Y).sum(axis=0)
-        angle = np.where(size > 1e-8, Y / np.maximum(size, 1e-8), 1.0)  # the apex has no angle
+        angle = np.divide(Y, size, out=np.full_like(Y, np.inf), where=size > 1e-8)  # the apex has no angle
         P = np.eye(d)
         for i, row in enumerate(angle):
             candidates[i] = np.union1d(candidates[i], np.argpartition(row, nearest)[: nearest + 1])
@@ -379,10 +379,8 @@ def between_ends(data: Data, cone: Cone) -> Cone:
     variance = float(np.median(cone.wall.variance)) / len(data.U)
     one, V = np.ones(len(L)), np.linalg.inv(cone.V @ L).T
     wall = Wall(FIRST_C * one, variance * one, (0.0 if variance else _SOFT) * one, _HARD * one)
-    for _ in range(2):  # the width of a wall is measured at the base
-        width = np.sqrt(wall.variance * np.sum(channels.outputs(V)[0] ** 2, axis=1) + wall.e**2)
-        V = minimise_on_all(V, channels, wall, tol=1e-2 * float(width.min()))[0]
-    largest = Cone(V, wall, 0, True)
+    width = np.sqrt(wall.variance * np.sum(channels.outputs(V)[0] ** 2, axis=1) + wall.e**2)
+    largest = Cone(minimise_on_all(V, channels, wall, tol=1e-2 * float(width.min()))[0], wall, 0, True)
     small, large = (
         _LEAST_TOUCHED + (side.outputs(end.V)[1] < 2 * end.noise[:, None]).mean(axis=1).min()
         for side, end in ((data, cone), (channels, largest))

@@ -138,7 +138,6 @@ def on_a_grid(X: Array) -> bool:
     halves = []
     for half in np.array_split(x, 2):
         difference = half[KDTree(half).query(half, 2)[1][:, 1]] - half
-        difference *= np.where(difference[:, :1] < 0, -1, 1)
         halves.append(np.unique(np.round(difference / rounding), axis=0))
     return sum(map(len, halves)) - len(np.unique(np.concatenate(halves), axis=0)) >= 5
 
@@ -293,7 +292,7 @@ def leakages(Y: Array, noise: Array, weights: Array) -> Leakage:
         least = _LEAST_PART * max(flat, share * atom * _TAILS[1, 0])
         force = max(share * parts[0] + parts[1] + parts[2], least)
         below = z < 0
-        p_below, _, second = _TAILS @ [share * max(atom, 0.0), density, 0.0]
+        p_below, _, second = _TAILS @ [share * atom, density, 0.0]
         rho = float(w[below] @ z[below] ** 2) / max(float(w[below].sum()), 1e-300)
         expected = second / max(p_below, 1e-300)
         facets.append((force, max(rho, LEAST_SHARE) / max(expected, LEAST_SHARE), len(z), np.count_nonzero(below)))

@@ -75,7 +75,7 @@ def value_and_gradient(P: Array, facets: Facets, wall: Wall) -> tuple[float, Arr
     sign, log_det = np.linalg.slogdet(P)
     mean = P.sum(axis=1)
     if sign <= 0 or mean.min() <= LEAST_MEAN:
-        return np.inf, np.empty(0)
+        return np.inf, np.full_like(P, np.nan)
     value = -log_det + float(np.log(mean).sum())
     inverse = np.linalg.inv(P)
     gradient = 1 / mean[:, None] - inverse.T
@@ -97,7 +97,7 @@ def value_and_gradient(P: Array, facets: Facets, wall: Wall) -> tuple[float, Arr
         A = facets.spectra @ inverse
         size = np.abs(A).mean(axis=0)
         if A.mean(axis=0).min() <= 0:
-            return np.inf, np.empty(0)
+            return np.inf, np.full_like(P, np.nan)
         negative = np.minimum(A, 0) / size
         energies = np.mean(negative**2, axis=0)
         value += 0.5 * float(wall.m @ energies)

@@ -95,7 +95,7 @@ def marks(number: Array) -> Array:
     return np.asarray((h >> np.uint64(11)) * 2.0**-53)
 
 
-def smallest(mark: Array, most: int, rate: float = 1.0) -> tuple[Array, float]:
+def smallest(mark: Array, most: int, rate: float) -> tuple[Array, float]:
     """Which marks are below `rate` and among the `most` smallest, and the rate below which they are."""
     below = mark < rate
     if np.count_nonzero(below) > most:
@@ -109,8 +109,9 @@ def sample_rows(X: ChunkedRows, most: int) -> tuple[Samples, float]:
     n = X.shape[0]
     if n < 2 * most:
         return X.fold_numbered(_rows_below, Samples.union, 2.0), 1.0
-    rows = X.fold_numbered(_rows_below, Samples.union, (most + 6 * np.sqrt(most)) / n)
-    kept, rate = smallest(marks(rows.number), most)
+    rate = (most + 6 * np.sqrt(most)) / n
+    rows = X.fold_numbered(_rows_below, Samples.union, rate)
+    kept, rate = smallest(marks(rows.number), most, rate)
     return rows.take(kept), rate
 
 
@@ -425,7 +426,9 @@ def readout(state: State, settings: Settings) -> Readout:
         v = np.sqrt(cone.wall.variance)
         g = np.linalg.lstsq(second - np.outer(v, v) * (cone.V @ cone.V.T), mean, rcond=None)[0]
         if not (g > 0).all():
-            g = nnls(second, mean)[0]
+            values, E = np.linalg.eigh(second)
+            root = E * np.sqrt(np.maximum(values, 0))
+            g = nnls(root.T, np.linalg.lstsq(root, mean, rcond=None)[0])[0]
         g = np.where(g > 0, g, 1 / (len(g) * np.abs(mean)))
     elif (normalize == "mean" and fit.has_mean) or not (spread > 1e-12 * np.abs(mean)).all():
         g = 1 / np.where(mean != 0, np.abs(mean), 1.0)

@@ -94,8 +94,8 @@ def is_nonnegative(X: Array, noise: Array) -> bool:
 
 def noise_explains(least: float, most: float, negative: Array, noise: Array) -> bool:
     """`is_nonnegative` of X with this smallest and largest entry, and these averages of min(x, 0)^2 (k,)."""
-    if least >= -1e-12 * most or not noise.any():
-        return least >= -1e-12 * most
+    if (rounding := least >= -1e-12 * most) or not noise.any():
+        return rounding
     noise = noise if len(noise) == len(negative) else np.full(len(negative), noise.max())
     return bool(np.mean(negative / np.maximum(noise, 1e-8 * noise.max()) ** 2) <= 0.5)
 
