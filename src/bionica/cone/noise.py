@@ -138,6 +138,7 @@ def on_a_grid(X: Array) -> bool:
     halves = []
     for half in np.array_split(x, 2):
         difference = half[KDTree(half).query(half, 2)[1][:, 1]] - half
+        difference *= np.where(difference[:, :1] < 0, -1, 1)
         halves.append(np.unique(np.round(difference / rounding), axis=0))
     return sum(map(len, halves)) - len(np.unique(np.concatenate(halves), axis=0)) >= 5
 
