@@ -275,6 +275,25 @@ def test_spectra_hold_if_0_3_percent_of_the_energy_of_each_is_negative(share, un
     assert fit._spectra_hold(V, data._replace(B=-data.B[:0]))  # spectra that may be negative
 
 
+def test_facets_that_have_not_settled_say_so(monkeypatch):
+    rng = np.random.default_rng(3)
+    U = rng.dirichlet(np.full(3, 0.7), 900) @ rng.random((3, 3))
+    monkeypatch.setattr(fit, "MAX_ROUNDS", 1)
+    V, sweeps, settled = fit.tighten(U, np.linalg.inv(U[:3].mean(axis=0) + np.eye(3)), U.mean(axis=0))
+    assert (V.shape, sweeps, settled) == ((3, 3), 1, False)
+
+
+def test_sources_come_in_the_order_of_their_share_of_the_data():
+    """The energy of the spectrum times the variance of the amounts, whatever each of them is."""
+    rng = np.random.default_rng(0)
+    A = np.array([[3.0, 0.1, 0.1, 0.2], [0.1, 1.0, 0.1, 0.3], [1.2, 1.1, 1.2, 1.3]])  # sums 3.4, 1.5, 4.8
+    for amounts in ([1.0, 5.0, 1.0], [0.1, 1.0, 3.0], [1.0, 1.0, 1.0]):
+        X = rng.exponential(amounts, size=(3000, 3)) @ A
+        found = MinimumVolumeCone(3, random_state=0).fit(X)
+        parts = np.sum(found.mixing_**2, axis=0) * found.transform(X).var(axis=0)
+        assert (np.diff(parts) < 0).all()
+
+
 def test_dark_samples_hide_no_facet():
     """More samples at the apex than are given to a linear program, in any unit: they touch every facet, and say nothing."""
     rng = np.random.default_rng(3)

@@ -175,6 +175,28 @@ def test_what_is_subtracted_is_no_noise(noise):
     np.testing.assert_allclose(np.sqrt(measured.noise), noise, rtol=0.7, atol=1e-6)
 
 
+@pytest.mark.parametrize("unit", [0.01, 100.0])
+def test_what_is_subtracted_does_not_depend_on_the_units_of_outputs(unit):
+    rng = np.random.default_rng(0)
+    S = rng.exponential(size=(2000, 2)) * (rng.random((2000, 2)) < 0.5)
+    U = np.column_stack([S[:, 0] - 0.3 * S[:, 1], S[:, 1]]) + 0.1 * rng.standard_normal(S.shape)
+    noise = np.array([0.3, 0.5])
+    share = findings._subtracted(U, noise)
+    assert share[0] > 0
+    np.testing.assert_allclose(findings._subtracted(unit * U, unit**2 * noise), share, rtol=1e-9)
+
+
+@pytest.mark.parametrize(("correlation", "found"), [(0.94, False), (0.96, True)])
+def test_outputs_are_alike_from_a_correlation_of_95_percent_on(correlation, found):
+    """Not from that of an output with itself."""
+    x, y = np.linalg.qr(np.random.default_rng(0).standard_normal((500, 2)) @ np.eye(2))[0].T
+    x, y = (v - v.mean() for v in (x, y))
+    y = (y - x * (x @ y) / (x @ x)) * np.linalg.norm(x) / np.linalg.norm(y - x * (x @ y) / (x @ x))
+    U = 10 + np.column_stack([x, correlation * x + np.sqrt(1 - correlation**2) * y])
+    names_ = [one.name for one in measure(U, np.eye(2), np.eye(2), 500).findings]
+    assert ("duplicate" in names_) == found
+
+
 def test_slopes_that_chance_explains_are_not_subtracted():
     """Three standard errors: of 300 pairs of independent outputs with noise, chance exceeds them once or never."""
     rng = np.random.default_rng(0)
