@@ -54,7 +54,7 @@ def _largest(values: np.ndarray) -> np.ndarray:
 
 
 def _named(names: Names, n: int) -> Sequence[str]:
-    return names or [f"source {i}" for i in range(n)]
+    return names or [f"source_{i + 1}" for i in range(n)]
 
 
 def _label_rows(ax: Any, names: Names, n: int) -> Any:
@@ -77,7 +77,7 @@ def sources(
     t : array-like of shape (n_samples,), optional
         Times of the samples; their numbers by default.
     names, label : sequence of str and str, optional
-        Names of the sources ("source 0", ... by default), and label of the horizontal axis ("sample" or "time").
+        Names of the sources ("source_1", ... by default), and label of the horizontal axis ("sample" or "time").
     ax : matplotlib Axes, optional
         Where to draw; returned.
 

@@ -44,7 +44,7 @@ th,td{padding:.35rem .7rem;border-bottom:1px solid var(--rule);text-align:left;v
 th{border-bottom:2px solid var(--soft);white-space:nowrap}
 th.number,td.number{text-align:right}td.number{font-variant-numeric:tabular-nums;white-space:nowrap}
 td.yes,td.no,td.partly{font-weight:600}td.yes{color:var(--good)}td.no{color:var(--bad)}td.partly{color:var(--fair)}
-@media print{:root{color-scheme:light}body{margin:0}h2,figure{break-inside:avoid}}
+@media print{:root{color-scheme:light}body{margin:0}h2,figure{break-inside:avoid}h2{break-after:avoid}}
 """
 #: Shows the slide of the chosen group that the slider is at.
 _SLIDE = (
