@@ -6,6 +6,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.exceptions import NotFittedError
 
 import bionica
 from bionica.model_file import contents
@@ -134,3 +135,10 @@ def test_errors_name_the_feature(cls):
     with pytest.raises(ValueError, match=r"X\[17, 1\] is NaN"):
         model.fit(frame.to_numpy())
     assert [*model.feature_names_in_] == NAMES
+
+
+@pytest.mark.parametrize("x", [{"a": 1.0, "b": 2.0}, [1.0, 2.0]])
+def test_a_model_that_has_seen_no_sample_says_so(x):
+    """River asks for an output before it learns from the first sample."""
+    with pytest.raises(NotFittedError, match="has seen no sample"):
+        bionica.StreamingNICA(2).transform_one(x)

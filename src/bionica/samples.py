@@ -243,6 +243,7 @@ def outputs(owner: Any, Y: Any, d: int) -> Any:
 
 def one(owner: Any, x: Sample, *, reset: bool = False, dtype: Any = FLOATS) -> Array:
     """A single mixture, a vector or a mapping of feature names to numbers, as a finite array of one row."""
+    known = None if reset else owner.n_features_in_  # a model that has seen no sample says so, whatever x is
     row = x if type(x) is np.ndarray else np.asarray(_in_order(owner, _plain(x), reset))
     if row.dtype.char not in "fd" or not row.dtype.isnative:
         _plain(row)
@@ -253,7 +254,7 @@ def one(owner: Any, x: Sample, *, reset: bool = False, dtype: Any = FLOATS) -> A
             )
         except (TypeError, ValueError) as error:
             raise ValueError(f"x must be a vector of real numbers, got {x!r}: {error}") from error
-    width = row.size or "at least 1" if reset else owner.n_features_in_
+    width = row.size or "at least 1" if known is None else known
     if row.ndim != 1 or row.size != width:
         raise ValueError(
             f"x has shape {row.shape}; {type(owner).__name__} needs one mixture of {width} numbers. For several use "

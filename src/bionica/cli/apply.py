@@ -14,10 +14,8 @@ from . import options
 from .console import Console, counted, one_line
 from .separate import FIRST, IN_MEMORY, default_output, differing_channel, energies, share_of
 
-_MORE, _ROUNDING = (
-    10.0,
-    1e-6,
-)  # of the energy that is unexplained: samples three times as dim have 9 times the share of noise
+# Of what is unexplained, as a share of the energy and in each cell: noise may have one size, or grow with the light.
+_MORE, _ROUNDING = 3.0, 1e-6
 
 
 def apply(
@@ -72,7 +70,7 @@ def apply(
         form: dict[str, Any] = {"axis": axis, "header": header, "decimal": decimal}
         of_fit, given = getattr(network, "origin_", {}), options.origin(offset, saturated, optical_density)
         origin = of_fit | given
-        for name in sorted(of_fit.keys() - {"unexplained"}):
+        for name in sorted(of_fit.keys() - {"unexplained", "residual"}):
             how = "and so the inputs are read" if name not in given else f"and the inputs are read with {given[name]:g}"
             if given.get(name) != of_fit[name]:
                 console.note(f"{model} was fitted with --{name.replace('_', '-')} {of_fit[name]:g}, {how}")
@@ -105,7 +103,9 @@ def apply(
             if shape := reader.image_shape:
                 where = f"pixel y={(worst[1] - 1) // shape[1]}, x={(worst[1] - 1) % shape[1]}"
             says = f"{share:.2%} of their energy unexplained (most in {where}{fit})"
-            if at_the_fit is not None and share > _MORE * max(at_the_fit, _ROUNDING):
+            residual = energy[0] / (n * network.n_features_in_)
+            more = residual > _MORE * of_fit.get("residual", np.inf)
+            if more and at_the_fit is not None and share > _MORE * max(at_the_fit, _ROUNDING):
                 problems.append(
                     "much more is unexplained than where the model was fitted: other sources, or other conditions."
                 )

@@ -265,7 +265,8 @@ class Separation:
             self.console.note(f"{m:,} cells ({m / (n * k):.2g} of all) are missing: they are estimated by the fit")
         self.network = self._fit(X, large=len(X) < n)
         Y = self.network.transform(X)
-        self.origin["unexplained"] = share_of(energies(X, Y, self.network.mixing_).sum(axis=1))
+        energy = energies(X, Y, self.network.mixing_).sum(axis=1)
+        self.origin |= {"unexplained": share_of(energy), "residual": float(energy[0]) / X.size}
         self._save()
         dtype = Y.dtype
         with ignore_broken_pipe(), self._open_output(dtype) as writer, self.console.progress("Writing", n) as advance:
