@@ -652,10 +652,11 @@ class OnlineEstimator(Separator, Estimator):
         data = enter(self, X, reset=first, dtype=samples.FLOATS if first else self._learner.dtype)
         if first:
             self._learner = self._learner_for(data.shape[1], data.dtype)
-        problems = self._problems()
+        problems, n_before = self._problems(), 0 if keep else self._learner.n_samples_seen
         blocks = data if isinstance(data, DaskRows) else [data]
         Y = [self._learner.learn(block, keep) for block in blocks]
-        if not keep and not isinstance(data, DaskRows) and len(data) > 1 and hasattr(self._learner.state, "repairs"):
+        doubled = not keep and self._learner.n_samples_seen.bit_length() > n_before.bit_length()  # to look takes 0.3 ms
+        if doubled and isinstance(data, np.ndarray) and hasattr(self._learner.state, "repairs"):
             with suppress(Diverged):  # the next sample will say so
                 self._warn_if_huge(self._learner.outputs(data[row_sample(*data.shape, most=32)]))
         if new := [one for one in self._problems() if one not in problems]:

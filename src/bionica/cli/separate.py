@@ -40,7 +40,7 @@ IN_MEMORY = 2**25
 FIRST = 1000  # samples of a pipe in which the method is chosen and sources are counted, at least
 SAVE_EVERY = 30.0  # seconds between saves of the model while sources go to standard output
 _LEVEL = re.compile(r"\d*\.?\d+([eE][-+]?\d+)?")
-_NUMBERED = re.compile(r"source_\d+")
+_NUMBERED = re.compile(r"source_(\d{1,9})")
 _NAMED = 8  # sources whose uncertainty is printed: the least sure ones
 
 #: --method name -> class name: what `bionica.separate` fits. Classes are known by name, because importing them takes a second.
@@ -372,8 +372,11 @@ class Separation:
         given = self.network.n_components  # a network that waits for its first samples has no n_components_ yet
         d = given if isinstance(given, int) else self.network.n_components_
         known = self.known_names
-        earlier = any(map(_NUMBERED.fullmatch, known))  # of another fit, whose source_1 may be another one than ours
-        return [*known, *(f"{'new' if earlier else 'source'}_{i + 1}" for i in range(len(known), d))][:d]
+        numbers = [int(match[1]) for match in map(_NUMBERED.fullmatch, known) if match]
+        last = (
+            max(d, *numbers) if numbers else len(known)
+        )  # of another fit, whose source_1 may be another one than ours
+        return [*known, *(f"source_{last + i}" for i in range(1, d - len(known) + 1))][:d]
 
     def _open_output(self, dtype: Any) -> Any:
         """Open the output of the sources."""

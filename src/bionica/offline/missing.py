@@ -129,7 +129,8 @@ def outputs(X: Array, W: Array, A: Array) -> Array:
 def noise_of_outputs(X: Array, W: Array, A: Array) -> Array:
     """The standard deviation of the noise of `outputs` for the rows of X, (d,): a sample without its best channels has more.
 
-    The noise of a channel is the residual of its cells, as far as the d outputs leave it.
+    The noise of a channel is the residual of its cells, as far as the d outputs leave it. With few channels they leave little, and
+    the noise is found too small: by 37 % for two outputs of five channels with unequal noise, by 1 % of twenty.
     """
     residual = X - outputs(X, W, A) @ A.T
     left = np.maximum(1 - np.clip(np.einsum("kd,dk->k", A, W), 0, 1), 0.05)
