@@ -352,15 +352,15 @@ def attack_kills(folder, seed, scale):
     from bionica import sweep
 
     (folder / "plan.toml").write_text(PLAN)
-    whole = [(row["case"], row["t"], row["error"]) for row in sweep.run(folder / "plan.toml", n_jobs=1, device="cpu")]
+    whole = [(row["case"], row["t"], row["error"]) for row in sweep.run(folder / "plan.toml", n_jobs=1)]
     np.save(folder / "x.npy", np.random.default_rng(0).exponential(size=(200_000, 3)))
     failures, n = [], max(2, round(40 * scale))
     for i in range(n):
         rng = random.Random(f"{seed} {i}")
         output = folder / f"sweep{i // 4}"
-        killed(["sweep", "plan.toml", "-o", output, "--jobs", str(1 + i % 2), "--device", "cpu", "-q"], folder, rng)
+        killed(["sweep", "plan.toml", "-o", output, "--jobs", str(1 + i % 2), "-q"], folder, rng)
         if i % 4 == 3 or i == n - 1:
-            table = sweep.run(folder / "plan.toml", output, n_jobs=1, device="cpu")
+            table = sweep.run(folder / "plan.toml", output, n_jobs=1)
             if [(row["case"], row["t"], row["error"]) for row in table] != whole:
                 failures.append(f"sweep {i}: other rows than without kills")
         result = folder / f"y{i}.npy"

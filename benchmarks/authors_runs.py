@@ -62,7 +62,7 @@ def images(path):
             {"name": network, "published": "images", "params": params}
             for network, params in zip(networks, rates, strict=True)
         ]
-        table, cells = sweep.run(plan, device="cpu"), []
+        table, cells = sweep.run(plan), []
         for network in networks:
             before, end = np.reshape([row["error"] for row in table if row["network"] == network], (10, 2)).T
             last = 5 * end - 4 * before  # errors are means from the first sample on

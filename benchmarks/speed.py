@@ -168,7 +168,7 @@ def sweeps(sources, rounds):
         """Seconds, and CPU seconds of all processes, which count when they have ended."""
         before, took = (
             sum(os.times()[:4]),
-            seconds(partial(sweep.run, plan | {"seeds": seeds}, n_jobs=n_jobs, device="cpu")),
+            seconds(partial(sweep.run, plan | {"seeds": seeds}, n_jobs=n_jobs)),
         )
         get_reusable_executor().shutdown()
         return took, sum(os.times()[:4]) - before

@@ -55,7 +55,7 @@ def guards(seed, matrices):
             forbidden[entry["name"], i] = "forbidden" if small else "allowed"
     counts = [sum(kind == each for each in forbidden.values()) for kind in ("forbidden", "allowed")]
     separated: dict[tuple, Counter] = {}
-    for row in sweep.run(plan, n_jobs=-1, device="cpu"):
+    for row in sweep.run(plan, n_jobs=-1):
         counter = separated.setdefault((row["network"], row["guards"]), Counter())
         if row["status"] == "ok" and row["sinr"] > 15:
             counter.update((row["data"], forbidden[row["data"], row["seed"]]))
@@ -83,7 +83,7 @@ def silent_only(seed, matrices):
         if setting:
             plan["network"][0]["published"] = setting
         separated = Counter()
-        for row in sweep.run(plan, n_jobs=-1, device="cpu"):
+        for row in sweep.run(plan, n_jobs=-1):
             separated[row["guards"], row["data"]] += row["status"] == "ok" and row["sinr"] > 15
         cells = ["/".join(str(separated[on, c]) for c in ("10", "30", "100")) for on in (True, ("silent",))]
         print(f"| {kind}, {d}, {'table 1' if setting else 'untuned'} |", " | ".join(cells), "|", flush=True)

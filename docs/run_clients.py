@@ -21,6 +21,7 @@ PACKAGES = {
     "MNE": ["mne"],
     "xarray": ["xarray"],
     "pandas": ["pandas"],
+    "JAX": ["jax"],
 }
 
 

@@ -16,7 +16,6 @@ from numba.extending import register_jitable
 
 import bionica
 from bionica._compat import numba as door
-from bionica._compat import numba_cuda
 from bionica._compat.sklearn import (
     ARRAY,
     AUTO,
@@ -146,30 +145,6 @@ def test_a_mistake_in_a_rule_is_raised_at_once(monkeypatch):
     with pytest.raises(numba.errors.TypingError):
         door.compile_entry(lambda x: x.no_such_method(), (np.ones(3),), cache=False)
     assert len(attempts) == 1
-
-
-@pytest.mark.parametrize("missing", ["the module", "the function"])
-def test_without_nvvm_kernels_are_compiled_as_they_are(monkeypatch, missing):
-    """The simulator of tests/test_gpu.py has no NVVM either: same numbers."""
-
-    def import_module(path):
-        if missing == "the module":
-            raise ImportError(path)
-        return types.SimpleNamespace()
-
-    monkeypatch.setattr(numba_cuda, "import_module", import_module)
-    assert numba_cuda.cuda.__wrapped__() is numba_cuda.cuda()
-
-
-def test_only_kernels_that_are_to_be_unrolled_are_changed(monkeypatch):
-    nvvm = types.SimpleNamespace(compile_ir=lambda modules, **_: modules)
-    monkeypatch.setattr(numba_cuda, "import_module", lambda path: nvvm)
-    numba_cuda.cuda.__wrapped__()
-    loop = 'define void @"%s"() {\n"a":\n  br label %%"a"\n}\n'
-    assert nvvm.compile_ir(loop % "kernel") == [loop % "kernel"]
-    (changed,) = nvvm.compile_ir(loop % numba_cuda.UNROLLED)
-    assert "!llvm.loop" in changed
-    assert "llvm.loop.unroll.full" in changed
 
 
 # ---------------------------------------------------------------------------------------------- scikit-learn

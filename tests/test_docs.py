@@ -156,7 +156,7 @@ def test_the_version_is_the_same_everywhere():
 def test_private_names_of_other_libraries_are_behind_doors():
     package = Path(bionica.__file__).parent
     nowhere = r"from sklearn[\w.]*\._|from sklearn.* import .*\b_|sklearn\.\w+\._|joblib\.externals|\._meta\b"
-    in_doors = r"numba\.core|numba\._|nvvm\.|_nrt\b|\.entry_point\b"
+    in_doors = r"numba\.core|numba\._|_nrt\b|\.entry_point\b"
     sources = [path for path in sorted(package.rglob("*.py")) if "__pycache__" not in path.parts]
     found = [
         f"{path.relative_to(package)}: {line.strip()}"

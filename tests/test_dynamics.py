@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 import bionica
 from bionica.kernels.guards import lift_eigenvalues, lift_singular_values, standard_normal, uniform
-from bionica.kernels.masked import Masked, Pivoted
 from bionica.kernels.rule import REGULARISED, SPECTRUM, UNSETTLED, inverse, scratch
 from bionica.kernels.settling import (
     Exact,
@@ -148,42 +147,12 @@ def test_the_whitening_layer_keeps_its_inverse(dtype):
     assert np.median(errors[-100:]) < 1e3
 
 
-@pytest.mark.parametrize("dynamics", [Exact(EPS), Masked(EPS)])
-def test_nan_is_not_taken_for_silence(dynamics):
+def test_nan_is_not_taken_for_silence():
     for c in (np.array([np.nan, 1.0]), np.array([np.inf, 1.0])):
         z = np.zeros(2)
         with np.errstate(all="ignore"):
-            settle_lateral(dynamics, np.eye(2), np.eye(2), c, z, scratch(2, float), True)
+            settle_lateral(Exact(EPS), np.eye(2), np.eye(2), c, z, scratch(2, float), True)
         assert not np.isfinite(z).all()
-
-
-@settings(max_examples=100, deadline=None)
-@given(d=st.integers(1, 12), condition=st.floats(0, 10), bias=st.floats(-2, 2), seed=st.integers(0, 10**6))
-def test_masks_find_the_same_point(d, condition, bias, seed):
-    rng = np.random.default_rng(seed)
-    M = positive_definite(rng, d, 10**condition)
-    c, z = rng.standard_normal(d) + bias, np.zeros(d)
-    lower = np.where(np.tri(d, dtype=bool), M, np.nan)  # the rest is not read
-    settle_lateral(Masked(EPS), lower, M[:0], c, z, scratch(d, float), True)
-    if np.isnan(z).any():  # then a GPU takes the sample through again
-        assert condition > 2
-        settle_lateral(Pivoted(EPS), M, M[:0], c, z, scratch(d, float), True)
-    assert z.min() >= 0
-    assert kkt_residual(M, c, z) <= 1e-10
-
-
-def test_masks_whiten():
-    rng = np.random.default_rng(0)
-    W, c = np.eye(5) + 0.3 * rng.standard_normal((5, 5)), rng.standard_normal(5)
-    expected = np.linalg.solve(W.T @ W, c)
-    h, g = np.zeros((2, 5))
-    for dynamics in (Masked(EPS), Pivoted(EPS)):
-        settle_interneurons(dynamics, W, W.T, W.T @ W, np.zeros((5, 5)), c, h, g, scratch(5, float), False)
-        np.testing.assert_allclose(h, expected, rtol=1e-10)
-        np.testing.assert_allclose(g, W @ expected, rtol=1e-10)
-    with np.errstate(all="ignore"):
-        settle_interneurons(Masked(EPS), W, W.T, np.ones((5, 5)), W, c, h, g, scratch(5, float), False)  # singular
-    assert np.isnan(h).all()
 
 
 def with_singular_values(rng, values, n):

@@ -74,7 +74,7 @@ def test_it_runs_wherever_a_compiled_one_does(tmp_path):
         "data": [{"kind": "sparse_uniform", "d": 3, "T": 200, "mixing": "d3"}],
         "network": [{"name": "of_the_page:AsPrinted", "label": "mine", "grid": {"eta0": [0.01, 0.02]}}],
     }
-    assert [row["status"] for row in sweep.run(plan, n_jobs=1, device="cpu")] == ["ok", "ok"]
+    assert [row["status"] for row in sweep.run(plan, n_jobs=1)] == ["ok", "ok"]
 
 
 class Parameters:

@@ -69,7 +69,7 @@ def test_a_case_is_the_estimator_alone(name):
     model = cls.as_published("d3", **params) if published else cls(3, random_state=3)
     Y = model.partial_fit_transform(X)
     times = error_times(5, T)
-    errors, last_tenth = engine.matched_errors(engine.squared_sums(S, Y, engine.sum_times(times)), times)
+    errors, last_tenth = engine.matched_errors(S, Y, times)
     assert [row["error"] for row in rows] == errors
     assert rows[0]["last_tenth"] == last_tenth
 
@@ -211,7 +211,7 @@ def test_errors_are_those_of_the_metrics(d, n, m, seed):
     rng = np.random.default_rng(seed)
     S, Y = rng.exponential(size=(n, d)), rng.exponential(size=(n, d))
     times = error_times(m, n)
-    errors, last_tenth = engine.matched_errors(engine.squared_sums(S, Y, engine.sum_times(times)), times)
+    errors, last_tenth = engine.matched_errors(S, Y, times)
     np.testing.assert_allclose(errors, metrics.error_curve(S, Y)[np.array(times) - 1], rtol=1e-12)
     P = metrics.match_sources(S, Y).permutation
     np.testing.assert_allclose(last_tenth, np.mean((S - Y[:, P])[-max(1, n // 10) :] ** 2), rtol=1e-9)

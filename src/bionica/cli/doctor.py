@@ -16,12 +16,11 @@ PACKAGES = {
     "bionica[plot]": ("matplotlib", "scikit-image"),
     "bionica[io]": ("h5py", "zarr", "pyarrow", "pillow", "tifffile", "openpyxl", "defusedxml"),
     "bionica[dask]": ("dask", "distributed"),
-    "bionica[cuda]": ("numba-cuda",),
 }
 
 
 def doctor(json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False) -> None:
-    """Say which versions, threads, cache, GPU and optional packages there are, and run a self test: status 1 if it fails."""
+    """Say which versions, threads, cache and optional packages there are, and run a self test: status 1 if it fails."""
     console = Console(json=json)
     with console.session(interrupted="Interrupted"):
         findings = examine()
@@ -35,8 +34,6 @@ def examine() -> dict[str, str]:
     import numba
 
     from .. import __version__, kernels
-    from .._compat.numba_cuda import cuda
-    from ..sweep.cuda import unavailable
 
     tested = self_test()  # it compiles what is counted
     config: Any = numba.config
@@ -58,7 +55,6 @@ def examine() -> dict[str, str]:
         "threading layer": f"{config.THREADING_LAYER}, {config.NUMBA_NUM_THREADS} threads",
         "self test": tested,
         "compiled code": compiled,
-        "GPU": unavailable() or str(cuda().get_current_device().name),
     }
 
 

@@ -63,7 +63,7 @@ def reproduce(
             raise typer.BadParameter(f"--images is for figure5, not for {target}")
         inputs = [] if images is None else [f for f in (images, *images.glob("*")) if f.is_file()]
         check_folder(output, file_names(names, target.value), inputs, replace=force)
-        options: dict[str, Any] = {"n_jobs": jobs or -1, "device": "cpu", "force": force}
+        options: dict[str, Any] = {"n_jobs": jobs or -1, "force": force}
         sweeps = {key: Sweep(plan, output / "runs" / "-".join(key), **options) for key, plan in plans.items()}
         ran = sum(len(sweep.missing) for sweep in sweeps.values())
         work = sum(case.cost for sweep in sweeps.values() for case in sweep.missing.values())

@@ -2,7 +2,6 @@
 
 import sys
 import time
-from enum import StrEnum
 from math import isfinite
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,14 +10,11 @@ import typer
 
 from .console import Console, counted
 
-Device = StrEnum("Device", ["auto", "cpu", "cuda"])
-
 
 def sweep(
     plan: Annotated[Path | None, typer.Argument(metavar="PLAN", help="A TOML file; --example prints one.")] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Folder; PLAN-results by default.")] = None,
     jobs: Annotated[int, typer.Option(min=0, help="Processes; 0: one per core.")] = 0,
-    device: Annotated[Device, typer.Option(help="Where to compute.")] = Device.auto,
     scheduler: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Dask cluster, tcp://host:8786.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Run everything again, and replace the results.")] = False,
@@ -52,7 +48,7 @@ def sweep(
     with console.session(interrupted=interrupted):
         if (own := str(plan.resolve().parent)) not in sys.path:
             sys.path.append(own)  # for the user's own estimators
-        ready = Sweep(plan, folder, n_jobs=jobs or -1, device=device.value, scheduler=scheduler, force=force)
+        ready = Sweep(plan, folder, n_jobs=jobs or -1, scheduler=scheduler, force=force)
         engine, there, missing = ready.engine, len(ready.outcomes), len(ready.missing)
         total = there + missing
         summary: dict[str, Any] = {"cases": total, "finished before": there, "engine": engine}

@@ -1,1 +1,1 @@
-"""How rules are run: the loop, CUDA."""
+"""How rules are run."""

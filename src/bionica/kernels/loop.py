@@ -1,4 +1,4 @@
-"""The loop. Every network runs this one, on the CPU (`learner`) and on a GPU (`cuda`).
+"""The loop, which every network runs (see `learner`).
 
 It takes the rows of a C-ordered block through a network: settle, return the output, learn, repair. Without rates it only settles
 (frozen weights). It allocates nothing per sample and releases the GIL.
@@ -52,7 +52,7 @@ class Diverged(ArithmeticError):
 def step(state, work, params, X, row, rates, Y, limit):
     """Take X[row] through a network; False, and nothing is learned, if its output is NaN or beyond `limit`."""
     y = work.y
-    settle(state, work, params, X, row)  # noqa: F821  (the functions of the rule: see `bound`)
+    settle(state, work, params, X, row)  # noqa: F821  (a function of the rule: see `specialize`)
     within = True
     for i in range(y.shape[0]):
         within &= abs(y[i]) <= limit
@@ -89,14 +89,14 @@ def loop(state, work, params, X, start, rates, Y, limit):
     return X.shape[0]
 
 
-@functools.cache
-def bound(rule: Rule) -> dict[str, Any]:
-    """The functions above for a rule: copies whose globals hold the functions of the rule."""
-    scope = {name: hot(getattr(rule, name)) for name in COMPILED}
-    for function in (step, loop):
-        own = types.FunctionType(function.__code__, {**globals(), **scope}, function.__name__)
-        scope[function.__name__] = hot(own) if function is step else own
-    return scope
+def specialize(rule: Rule, name: str) -> types.FunctionType:
+    """Return the loop for a rule, under this name: a copy whose globals hold the functions of the rule."""
+    scope = globals() | {each: hot(getattr(rule, each)) for each in COMPILED}
+    scope["step"] = hot(types.FunctionType(step.__code__, scope, "step"))
+    own = types.FunctionType(loop.__code__, scope, name)
+    own.__qualname__ = name
+    own.__module__ = __name__
+    return own
 
 
 # ---------------------------------------------------------------------------------------------- called
@@ -214,12 +214,9 @@ def announce(text: str) -> None:
 
 
 def _compile(rule, params, dtype, arguments):
-    function = bound(rule)["loop"]
     content = digest(loop, *(getattr(rule, each) for each in COMPILED))
     name = re.sub(r"\W", "_", f"loop_{rule.name}_{type(params.dynamics).__name__}_{dtype.name}_{content}")
-    own = types.FunctionType(function.__code__, function.__globals__, name)
-    own.__qualname__ = name
-    own.__module__ = __name__
+    own = specialize(rule, name)
     said = threading.Timer(_PATIENCE, announce, [f"compiling {rule.name}, once ..."])
     said.daemon = True
     said.start()
@@ -229,7 +226,7 @@ def _compile(rule, params, dtype, arguments):
         text = str(error)
     finally:
         said.cancel()
-    raise _mistake(rule, function, arguments, text)
+    raise _mistake(rule, own, arguments, text)
 
 
 def _mistake(rule: Rule, function: Any, arguments: Any, text: str) -> Exception:
@@ -254,13 +251,13 @@ def _mistake(rule: Rule, function: Any, arguments: Any, text: str) -> Exception:
 # ---------------------------------------------------------------------------------------------- fingerprint
 
 
-def digest(*functions: Any, text: str = "") -> str:
-    """Return a digest of the source files that these functions may reach, of their own code, and of a text.
+def digest(*functions: Any) -> str:
+    """Return a digest of the source files that these functions may reach, and of their own code.
 
     Numba's disk cache notices an edit of the file that a function is defined in, and of no other. Files are those of the modules
     of the functions and of all modules that these import from, without Python's own and other installed packages.
     """
-    content = hashlib.sha256(text.encode())
+    content = hashlib.sha256()
     packages = {function.__module__.partition(".")[0] for function in functions}
     seen: set[str] = set()
 

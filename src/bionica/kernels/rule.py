@@ -9,7 +9,7 @@ with at least `dynamics`, `guards` and `average`) and the functions
     unmixing(state) -> matrix                what the network does to a mixture while every output fires
 
 and declares them, once, with ``RULE = register(Rule(...))``. Everything that runs, saves, sweeps or draws networks reads that
-record: the loop, CUDA, model files, the command line and the tests. The loop (`loop.step`) does around `learn` what is
+record: the loop, model files, the command line and the tests. The loop (`loop.step`) does around `learn` what is
 not an equation: it counts samples (`state.t`), and calls what else a rule has,
 
     rate(state, work, params, X, row, rates) -> eta      before `learn`: the learning rate, rates[row, 0] unless a guard lowers it
@@ -25,7 +25,7 @@ not an equation: it counts samples (`state.t`), and calls what else a rule has,
     step(names, x, eta) -> y                 settles and learns from the mixture x; changes the arrays in the dict `names`
 
 `workspace`, `unmixing` and `maintain` run in Python, the others are compiled: they have no annotations, allocate nothing, and call
-functions that are `hot` or `cold` (see below). A GPU cannot call Python: networks of rules with `maintain` run on the CPU.
+functions that are `hot` or `cold` (see below).
 
 Update last the matrices that `settle` reads first, so that they are still in cache.
 """
@@ -112,7 +112,6 @@ class Rule:
     products: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # fields that are the product of two others
     # Inverses of symmetric matrices, which the exact solver reads.
     inverses: Mapping[str, str] = field(default_factory=dict)
-    symmetric: tuple[str, ...] = ()  # other symmetric matrices
     step: Any = None  # the rule in plain NumPy; then workspace, settle and learn are None
     # Of a variant: first values of what it adds.
     first: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
@@ -137,7 +136,7 @@ def register(rule: Rule) -> Rule:
         )
     if missing := {*BOOKKEEPING} - {*rule.State._fields}:
         raise ValueError(f"rule {rule.name!r}: State lacks {sorted(missing)}, which every State has")
-    named = [*rule.products, *rule.inverses, *rule.symmetric, *filter(None, [rule.changed])]
+    named = [*rule.products, *rule.inverses, *filter(None, [rule.changed])]
     if unknown := {*named} - fields:
         raise ValueError(f"rule {rule.name!r}: State has no field {sorted(unknown)}, which the record names")
     if _BY_STATE.setdefault(rule.State, rule) is not rule:
@@ -254,7 +253,7 @@ def _with_products(rule: Rule, state: Any) -> Any:
 # the JIT off all of them are plain Python.
 #
 # Arithmetic keeps the precision of the arrays (`W.dtype.type(eta)`): a single float64 literal promotes the whole expression to
-# float64, which is slow on GPUs. The compiler may reorder sums and fuse products; NaN and infinity keep their meaning.
+# float64. The compiler may reorder sums and fuse products; NaN and infinity keep their meaning.
 
 _ORDERED = {"nsz", "arcp", "contract", "afn"}
 FASTMATH = {*_ORDERED, "reassoc"}

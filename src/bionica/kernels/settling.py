@@ -297,7 +297,7 @@ def settle_exactly(dynamics, M, H, c, z, ws, rectified):
         pivot(dynamics, M, c, z, ws, rectified)
 
 
-@settle_interneurons.register(tuple)
+@settle_interneurons.register(Exact)
 def _settle_interneurons_exact(dynamics, W_yn, W_ny, M, H, c, y, n, ws, rectified):
     settle_lateral(dynamics, M, H, c, y, ws, rectified)
     apply(W_yn, y, n)
@@ -341,7 +341,7 @@ def invert(M, H):
             H[j, i] = H[i, j]
 
 
-@follow_lateral.register(tuple)
+@follow_lateral.register(ProjectedGradient)
 def _follow_nothing(dynamics, H, rate, z, ws):
     pass  # only `Exact` reads H
 
@@ -413,7 +413,7 @@ def _follow_interneurons_exact(dynamics, M, H, eta, p, dy, dn, ws):
     follow_symmetric(H, s, p, dy, ws)
 
 
-@follow_interneurons.register(tuple)
+@follow_interneurons.register(ProjectedGradient)
 def _follow_product_only(dynamics, M, H, eta, p, dy, dn, ws):
     follow_product(M, eta, p, dy, dn)
 

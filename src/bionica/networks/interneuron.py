@@ -141,7 +141,7 @@ RULE = register(
         ) | {"coupled": "1:bool"},
         working("interneuron", d="c y dy p", m="n dn"), settle, learn, unmixing, inspect, track, average, flip,
 
-        products={"M": ("W_ny", "W_yn")}, inverses={"H": "M"}, symmetric=("M",),  # of coupled networks
+        products={"M": ("W_ny", "W_yn")}, inverses={"H": "M"},  # of coupled networks
     )
 )  # fmt: skip
 

@@ -137,7 +137,7 @@ RULE = register(
         "two_compartment", State, Params,
         shapes(dk="W_xz W_xz_mean", dd="W_zz H W_zz_mean", k="x_bar", d="c_bar"),
         working("two_compartment", d="c y"), settle, learn, unmixing, inspect, track, average, flip, rate,
-        inverses={"H": "W_zz"}, symmetric=("W_zz",),
+        inverses={"H": "W_zz"},
     )
 )  # fmt: skip
 

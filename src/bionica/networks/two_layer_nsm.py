@@ -145,7 +145,7 @@ RULE = register(
         "two_layer_nsm", State, Params,
         shapes(dk="W_xh", dd="W_hg W_hy W_yy M H_hg H_yy", k="x_bar", d="h_bar g_bar"),
         workspace, settle, learn, unmixing, inspect, track, flip=flip, rate=rate,
-        inverses={"H_yy": "W_yy", "H_hg": "M"}, symmetric=("W_yy", "M"),
+        inverses={"H_yy": "W_yy", "H_hg": "M"},
     )
 )  # fmt: skip
 

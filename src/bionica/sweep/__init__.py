@@ -1,7 +1,7 @@
 """Many networks at once: a plan of networks x settings x seeds x data in, a tidy table out.
 
-`Plan` says what to run. `run` runs it on all cores, on a Dask cluster or on a GPU, and continues where it was
-interrupted. On a CPU, every result has the bits of the estimator alone.
+`Plan` says what to run. `run` runs it on all cores or on a Dask cluster, and continues where it was interrupted. Every
+result has the bits of the estimator alone.
 """
 
 from .plan import Plan

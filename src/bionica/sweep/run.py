@@ -1,4 +1,4 @@
-"""Run the cases of a plan in this process, in others, on a Dask cluster or on a GPU, and keep each result as it finishes.
+"""Run the cases of a plan in this process, in others or on a Dask cluster, and keep each result as it finishes.
 
 The folder of a sweep holds
 
@@ -6,7 +6,7 @@ The folder of a sweep holds
     results.csv       the table: a row for each case and time, written again at the end of each run
 
 The error at time t is the paper's, `metrics.error_curve` to rounding. It is computed from sums of (s_i - y_j)^2 over the samples up
-to t, for every source i and output j, which a GPU can return in place of all outputs.
+to t, for every source i and output j.
 """
 
 import json
@@ -52,8 +52,7 @@ class Outcome:
     `status` is "ok", "diverged at sample n", or why it could not run. `error` is that at the times of the case, and `last_tenth`
     that over the last tenth of the samples: None if the case failed. `repairs` counts how often guards acted, and samples were
     regularised or did not settle. `condition` is the condition number of the mixing matrix, if known. `sinr`, `amari` and
-    `held_out_error` are those of the final network on samples that were held out. `device`, `versions` and `machine` say what
-    computed it.
+    `held_out_error` are those of the final network on samples that were held out. `versions` and `machine` say what computed it.
     """
 
     case: str
@@ -66,7 +65,6 @@ class Outcome:
     sinr: float | None = None
     amari: float | None = None
     held_out_error: float | None = None
-    device: str = "cpu"
     versions: str = f"bionica {__version__} python {platform.python_version()} " + " ".join(
         f"{name} {version(name)}" for name in ("numpy", "numba", "scikit-learn")
     )
@@ -88,7 +86,7 @@ def run_case(case: Case) -> Outcome:
         # Parameters that the rule refuses, for example a learning rate above its limit, or an overflow.
         status = f"diverged at sample {error.sample}" if isinstance(error, DivergenceError) else str(error)
         return Outcome(case.key, status, None, None, 0, time.perf_counter() - started, samples.condition)
-    errors = matched_errors(squared_sums(samples.S, Y, sum_times(case.times)), case.times)
+    errors = matched_errors(samples.S, Y, case.times)
     repairs = sum(getattr(model, "repairs_", {}).values())
     return Outcome(case.key, "ok", *errors, repairs, seconds, samples.condition, **scores)
 
@@ -121,28 +119,23 @@ def learn(case: Case) -> tuple[Any, Any, np.ndarray, np.ndarray, np.ndarray]:
 _load = lru_cache(maxsize=1)(DataEntry.load)
 
 
-def sum_times(times: Sequence[int]) -> list[int]:
-    """Return the times of a case, and where the last tenth of its samples begins."""
-    n = times[-1]
-    return sorted({*times, n - max(1, n // 10)} - {0})
+def matched_errors(S: np.ndarray, Y: np.ndarray, times: Sequence[int]) -> tuple[list[float], float]:
+    """Return the error at each of the times, and the error over the last tenth of the samples.
 
-
-def squared_sums(S: np.ndarray, Y: np.ndarray, times: Sequence[int]) -> np.ndarray:
-    """Sum (s_i - y_j)^2 over the samples up to each time: (n_times, d, d). The last time is that of all samples."""
-    sums = np.empty((len(times), S.shape[1], Y.shape[1]))
+    Sources and outputs are matched over all samples; the last time is their number.
+    """
+    n, d = S.shape
+    tail = max(1, n // 10)
+    ends = sorted({*times, n - tail} - {0})
+    sums = np.empty((len(ends), d, d))
     for i, s in enumerate(np.ascontiguousarray(S.T)):
         for j, y in enumerate(np.ascontiguousarray(Y.T, dtype=np.float64)):
-            sums[:, i, j] = np.add.reduceat((s - y) ** 2, [0, *times[:-1]])
-    return np.cumsum(sums, axis=0)
-
-
-def matched_errors(sums: np.ndarray, times: Sequence[int]) -> tuple[list[float], float]:
-    """Return the error at each of the times, and the error over the last tenth of the samples, from sums at `sum_times`."""
-    n, d = times[-1], sums.shape[1]
+            sums[:, i, j] = np.add.reduceat((s - y) ** 2, [0, *ends[:-1]])
+    sums = np.cumsum(sums, axis=0)
     sources, outputs = linear_sum_assignment(sums[-1])
-    matched = dict(zip(sum_times(times), sums[:, sources, outputs].sum(axis=1).tolist(), strict=True))
-    tail = max(1, n // 10)
-    return [matched[t] / (t * d) for t in times], (matched[n] - matched.get(n - tail, 0.0)) / (tail * d)
+    matched = dict(zip(ends, sums[:, sources, outputs].sum(axis=1).tolist(), strict=True))
+    errors = [matched[t] / (t * d) for t in times]
+    return errors, (matched[n] - matched.get(n - tail, 0.0)) / (tail * d)
 
 
 def read_journal(path: Path) -> dict[str, Outcome]:
@@ -217,7 +210,6 @@ def run(
     output: str | os.PathLike[str] | None = None,
     *,
     n_jobs: int = -1,
-    device: str = "auto",
     scheduler: str | None = None,
     force: bool = False,
     progress: Callable[[int, int], object] | None = None,
@@ -233,8 +225,6 @@ def run(
         the plan only what is new. By default results are only returned.
     n_jobs : int, default=-1
         Number of processes; -1 for one per core (one process for a sweep of less than about 4 seconds), -2 for one less.
-    device : {"auto", "cpu", "cuda"}, default="auto"
-        Where to compute. "auto" takes a GPU if there is one; "cuda" warns if there is none, and uses the CPU.
     scheduler : str, optional
         Address of a Dask scheduler, tcp://host:8786, to run there.
     force : bool, default=False
@@ -258,7 +248,7 @@ def run(
     >>> len(table), [row["tau"] for row in table.best()]
     (4, [0.5])
     """
-    sweep = Sweep(plan, output, n_jobs=n_jobs, device=device, scheduler=scheduler, force=force)
+    sweep = Sweep(plan, output, n_jobs=n_jobs, scheduler=scheduler, force=force)
     total = len(sweep.outcomes) + len(sweep.missing)
     return sweep.run(lambda case: progress(len(sweep.outcomes), total) if progress else None)
 
@@ -309,7 +299,7 @@ class Sweep:
         """Join the cases with their outcomes; a case that has not run has no row."""
         rows: list[Row] = []
         swept = list(dict.fromkeys(name for network in self.plan.networks for name, _ in network.settings[0]))
-        names = ("last_tenth", *HELD_OUT, "condition", "status", "repairs", "seconds", "device", "versions", "machine")
+        names = ("last_tenth", *HELD_OUT, "condition", "status", "repairs", "seconds", "versions", "machine")
         for case in self.cases:
             if (outcome := self.outcomes.get(case.key)) is not None:
                 params = case.estimator().get_params(deep=False)
@@ -321,13 +311,11 @@ class Sweep:
         return Table(rows, swept)
 
     def _choose_engine(
-        self, device: str = "auto", n_jobs: int = -1, scheduler: str | None = None
+        self, n_jobs: int = -1, scheduler: str | None = None
     ) -> tuple[str, Callable[[Sequence[Case]], Generator[Outcome]]]:
         """Return what runs the cases: its name, and a function that yields their outcomes as they finish, in any order."""
         from joblib import effective_n_jobs
 
-        if device not in ("auto", "cpu", "cuda"):
-            raise ValueError(f"device={device!r} is unknown: choose from auto, cpu, cuda")
         if n_jobs == 0:
             raise ValueError("n_jobs=0: give a number of processes, or -1 for one per core")
         if scheduler is not None:
@@ -335,12 +323,5 @@ class Sweep:
         workers = min(int(effective_n_jobs(n_jobs)), max(1, len(self.missing)))
         if n_jobs < 0 and sum(case.cost for case in self.missing.values()) < SMALL_SWEEP:
             workers = 1
-        on_cpu = partial(_run_in_processes, n_jobs=workers)
-        if device != "cpu":
-            from . import cuda
-
-            if (reason := cuda.unavailable()) is None:
-                return "the GPU", partial(cuda.run, on_cpu=on_cpu)
-            if device == "cuda":
-                warnings.warn(f"device='cuda': {reason}; using the CPU", stacklevel=4)
-        return f"{workers} process{'es' * (workers > 1)}", on_cpu
+        name = "1 process" if workers == 1 else f"{workers} processes"
+        return name, partial(_run_in_processes, n_jobs=workers)

@@ -29,7 +29,7 @@ class Table(list[Row]):
 
     Keys are `case`, `data`, `network` (the label), the parameters that the plan names, `seed`, `dtype`, `t`, `error` (the paper's,
     up to time t), and for the whole run `last_tenth`, `sinr`, `amari` and `held_out_error` of the final network on samples that
-    were held out, `condition` (of the mixing matrix), `status`, `repairs`, `seconds`, `device`, `versions`, `machine`.
+    were held out, `condition` (of the mixing matrix), `status`, `repairs`, `seconds`, `versions`, `machine`.
 
     Attributes
     ----------
