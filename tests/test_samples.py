@@ -15,6 +15,7 @@ import scipy.sparse
 
 import bionica
 from bionica import samples
+from bionica.offline.whitening import some_rows
 from conftest import ESTIMATORS
 
 da = pytest.importorskip("dask.array")
@@ -238,7 +239,7 @@ def test_a_dask_array_of_another_shape_is_refused(shape):
 @pytest.mark.parametrize(("n", "last", "kept"), [(9000, 300, 1200), (9000, 100, 1000), (800, 100, 800)])
 def test_the_last_rows_are_four_horizons_or_a_thousand(n, last, kept):
     X = np.arange(2.0 * n).reshape(n, 2)
-    assert np.array_equal(samples.some_rows(X, last=last), X[-kept:])
+    assert np.array_equal(some_rows(X, last=last), X[-kept:])
 
 
 if __name__ == "__main__":
