@@ -1,6 +1,6 @@
-"""Dask arrays, read block by block and never gathered, and what can happen to a cluster.
+"""Dask arrays, read block by block and never gathered, and faults of a cluster.
 
-`dask_rows` checks an array, `DaskRows` holds its rows, and `cluster_faults` names faults of a cluster.
+`dask_rows` checks an array, `DaskRows` reads it, `cluster_faults` translates exceptions.
 Dask is imported only if the user has imported it.
 """
 
@@ -36,7 +36,7 @@ def dask_rows(
 ) -> "DaskRows | None":
     """A Dask array in a dtype, or one of several, with every row in one block.
 
-    None if X is no Dask collection. Errors call it `argument`, and the estimator `name`.
+    None if X is no Dask collection. Errors call X `argument` and the estimator `name`.
     """
     if "dask" not in sys.modules or not sys.modules["dask"].is_dask_collection(X):
         return None
@@ -49,14 +49,14 @@ def dask_rows(
     ):
         raise TypeError(
             f"{argument} is a {type(X).__module__}.{type(X).__name__} of "
-            f"{getattr(X, 'dtype', 'columns')}: pass a Dask array of real numbers whose "
-            "shape is known: X.to_dask_array(lengths=True) of a data frame, "
+            f"{getattr(X, 'dtype', 'columns')}: pass a Dask array of real numbers "
+            "whose shape is known: X.to_dask_array(lengths=True) of a data frame, "
             "X.compute_chunk_sizes() of a selection, X.data of xarray"
         )
     if X.ndim != 2 or X.shape[0] < min_samples or not X.shape[1]:
         raise ValueError(
-            f"{argument} has shape {X.shape}; Expected 2D array (n_samples, n_features) "
-            f"with a minimum of {min_samples} sample(s)"
+            f"{argument} has shape {X.shape}; Expected 2D array (n_samples, "
+            f"n_features) with a minimum of {min_samples} sample(s)"
         )
     if X.numblocks[1] > 1:
         X = X.rechunk({0: "auto", 1: -1}, method="tasks")
@@ -69,10 +69,10 @@ class DaskRows(ChunkedRows):
 
     Iterating gives the blocks one after the other and holds one in memory; slices and
     index arrays give rows, all as NumPy arrays. `fold_numbered` sums over the blocks on
-    the scheduler that the user has chosen. NaN and infinity in a block raise ValueError.
-    All work on a block is one task, because a cluster needs about a millisecond for each.
-    `fold_numbered` raises ValueError if the blocks are not those of an earlier pass, and
-    ClusterError names what happened to the cluster.
+    the scheduler that the user has chosen, and raises ValueError if they are not those
+    of an earlier pass. NaN and infinity in a block raise ValueError, faults of a cluster
+    ClusterError. A cluster needs about a millisecond for each task, so that all work on
+    a block is one task.
     """
 
     def __init__(
@@ -154,9 +154,7 @@ class DaskRows(ChunkedRows):
             result[order] = self._joined(rows_of, _stacked, blocks, rows[order])[0]
         return result
 
-    def mapped(
-        self, function: Callable[[Array], Array], n_columns: int
-    ) -> "DaskRows":
+    def mapped(self, function: Callable[[Array], Array], n_columns: int) -> "DaskRows":
         """`function` of the rows, computed whenever a block is read."""
         dtype = function(np.zeros((1, self.shape[1]), self.dtype)).dtype
         array = self.array.map_blocks(
@@ -171,9 +169,9 @@ class DaskRows(ChunkedRows):
 
     def __array__(self, *_: Any, **__: Any) -> Array:
         raise TypeError(
-            f"{self.name} would need all of the Dask array X in memory: pass X.compute(), "
-            "or use BatchNICA or a network with n_components=a number, which read it "
-            "block by block"
+            f"{self.name} would need all of the Dask array X in memory: pass "
+            "X.compute(), or use BatchNICA or a network with n_components=a number, "
+            "which read it block by block"
         )
 
     def fold_numbered(
@@ -188,10 +186,10 @@ class DaskRows(ChunkedRows):
         before = self._energy.setdefault("all", energy)
         if not np.isclose(energy, before, rtol=_ENERGY_TOLERANCE, atol=0):
             raise ValueError(
-                "The blocks of the Dask array X have changed between two passes: the sum "
-                f"of their squares was {before:.9g} and is {energy:.9g}. Call "
-                "X = X.persist() first, or make them so that they are the same each time "
-                "(seeds, files that nobody writes to)"
+                "The blocks of the Dask array X have changed between two passes: the "
+                f"sum of their squares was {before:.9g} and is {energy:.9g}. Call "
+                "X = X.persist() first, or make them so that they are the same each "
+                "time (seeds, files that nobody writes to)"
             )
         return total
 
@@ -217,7 +215,7 @@ def _in_cache(
     join: Callable[[T, T], T],
     *arguments: Any,
 ) -> T:
-    """In parts of a few megabytes: temporary arrays of a whole block take twice the time."""
+    """In parts of a few megabytes: arrays of the size of a block take twice the time."""
     return ArrayRows(block, first).fold_numbered(of_block, join, *arguments)
 
 
@@ -253,7 +251,7 @@ def _check_workers() -> None:
 
 @contextmanager
 def cluster_faults() -> Iterator[None]:
-    """Raise ClusterError for an exception that is about a Dask cluster, not the samples."""
+    """Raise ClusterError for an exception that a Dask cluster, not a sample, caused."""
     try:
         yield
     except Exception as error:
@@ -266,8 +264,8 @@ def cluster_faults() -> Iterator[None]:
             )
         elif "KilledWorker" in kinds:
             fault = (
-                "several workers died at one block: give them more memory, or make blocks "
-                "smaller (X.rechunk)"
+                "several workers died at one block: give them more memory, or make "
+                "blocks smaller (X.rechunk)"
             )
         elif kinds & {"CancelledError", "CommClosedError"}:
             fault = (
