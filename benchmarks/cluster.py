@@ -27,9 +27,9 @@ import numpy as np
 import bionica
 from bionica.cone import sketch
 from bionica.cone.fit import Settings
+from bionica.core.dask import DaskRows
 from bionica.metrics import match_sources, sinr
 from bionica.offline.whitening import ArrayRows
-from bionica.samples import DaskRows
 from runner import markdown
 
 D, K, CHUNK = 5, 20, 100_000

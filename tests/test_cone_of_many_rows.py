@@ -14,7 +14,7 @@ from bionica.cone.fit import Settings
 from bionica.cone.noise import find_channels
 from bionica.datasets import copula_uniform, mix
 from bionica.metrics import sinr
-from bionica.offline.whitening import ArrayRows, joined
+from bionica.offline.whitening import ArrayRows, joined, marks
 from conftest import reaction, worst_correlation
 
 N = 50_000  # a cone of 3 sources keeps 20,000
@@ -139,7 +139,7 @@ def test_20_000_samples_are_kept_or_32_megabytes_but_no_fewer_than_2000(q):
 def test_marks_are_splitmix64():
     """The upper 53 bits of the published outputs for the seed 0."""
     published = np.array([0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F], dtype=np.uint64)
-    np.testing.assert_array_equal(sketch.marks(np.arange(3.0)), (published >> np.uint64(11)) * 2.0**-53)
+    np.testing.assert_array_equal(marks(np.arange(3.0)), (published >> np.uint64(11)) * 2.0**-53)
 
 
 @pytest.mark.parametrize("d", [2, 3, 7])
@@ -160,10 +160,10 @@ def test_the_random_sample_of_a_union_is_that_of_the_union_of_samples():
     X = np.arange(90_000.0).reshape(30_000, 3)
     whole, rate = sketch.sample_rows(ArrayRows(X), 1000)
     assert len(whole.z) == 1000
-    assert (sketch.marks(whole.number) < rate).all()
+    assert (marks(whole.number) < rate).all()
     assert (np.diff(whole.number) > 0).all()
     np.testing.assert_array_equal(whole.z, X[whole.number.astype(int)])
-    mark = sketch.marks(np.arange(30_000.0))
+    mark = marks(np.arange(30_000.0))
     np.testing.assert_array_equal(np.sort(np.argsort(mark)[:1000]), whole.number)
     assert [len(sketch.sample_rows(ArrayRows(X[:n]), 1000)[0].z) for n in (1999, 2000)] == [1999, 1000]
 
@@ -212,7 +212,7 @@ def test_two_streams_that_are_merged_are_one(snr_db, tmp_path):
         assert both.n_samples_seen_ == 60_000
         for a, b in zip(state.weighted, expected.weighted, strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-10)
-        random, same = (s.samples.z[sketch.marks(s.samples.number) < s.rate] for s in (state, expected))
+        random, same = (s.samples.z[marks(s.samples.number) < s.rate] for s in (state, expected))
         np.testing.assert_array_equal(random, same)
         assert len(random) == 20_000
         assert sinr(S, both.transform(X)) > sinr(S, fitted(X).transform(X)) - 0.5

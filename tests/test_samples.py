@@ -15,6 +15,8 @@ import scipy.sparse
 
 import bionica
 from bionica import samples
+from bionica.core.dask import dask_rows
+from bionica.offline.whitening import some_rows
 from conftest import ESTIMATORS
 
 da = pytest.importorskip("dask.array")
@@ -231,14 +233,14 @@ def test_one_sample_has_the_precision_that_is_asked_for():
 @pytest.mark.parametrize("shape", [(9,), (9, 3, 2), (1, 3), (9, 0)])
 def test_a_dask_array_of_another_shape_is_refused(shape):
     with pytest.raises(ValueError, match=r"Expected 2D array .* with a minimum of 2 sample"):
-        samples.dask_rows(da.zeros(shape), "model", min_samples=2)
-    assert samples.dask_rows(da.zeros((2, 1)), "model", min_samples=2).shape == (2, 1)
+        dask_rows(da.zeros(shape), "model", min_samples=2, dtype=float)
+    assert dask_rows(da.zeros((2, 1)), "model", min_samples=2, dtype=float).shape == (2, 1)
 
 
 @pytest.mark.parametrize(("n", "last", "kept"), [(9000, 300, 1200), (9000, 100, 1000), (800, 100, 800)])
 def test_the_last_rows_are_four_horizons_or_a_thousand(n, last, kept):
     X = np.arange(2.0 * n).reshape(n, 2)
-    assert np.array_equal(samples.some_rows(X, last=last), X[-kept:])
+    assert np.array_equal(some_rows(X, last=last), X[-kept:])
 
 
 if __name__ == "__main__":

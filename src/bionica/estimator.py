@@ -31,6 +31,7 @@ from . import samples
 from ._compat import sklearn as allowed
 from ._compat.blas import one_blas_thread
 from ._compat.sklearn import InvalidParameterError, wrap_output
+from .core.dask import DaskRows
 from .errors import DivergenceError
 from .kernels.guards import Guards
 from .kernels.loop import Diverged
@@ -39,8 +40,15 @@ from .kernels.settling import Exact, ProjectedGradient
 from .model_file import contents, write_model
 from .offline.missing import has_missing, noise_of_outputs
 from .offline.missing import outputs as incomplete_outputs
-from .offline.whitening import fold, rank_of, row_blocks, row_sample
-from .samples import Array, DaskRows, Sample, collected, finite_map, finite_rows, some_rows, warn
+from .offline.whitening import (
+    collected,
+    fold,
+    rank_of,
+    row_blocks,
+    row_sample,
+    some_rows,
+)
+from .samples import Array, Sample, finite_map, finite_rows, warn
 from .trust.count import Count
 from .trust.diagnosis import TOLD, Diagnosis, diagnose
 from .trust.findings import Finding, evidence, exceeds, finding, ranked_findings, undecided

@@ -21,10 +21,12 @@ from numpy.typing import ArrayLike, NDArray
 from . import samples
 from .cone.count import count_sources
 from .cone.minimum_volume_cone import MinimumVolumeCone
+from .core.dask import DaskRows
 from .errors import DivergenceError
 from .io.reader import integer_columns, label_columns
 from .offline.batch_nica import BatchNICA
-from .samples import DaskRows, some_rows, warn
+from .offline.whitening import some_rows
+from .samples import warn
 from .streaming_nica import StreamingNICA
 from .trust.count import Count
 from .trust.diagnosis import Diagnosis

@@ -47,7 +47,8 @@ from .kernels.learner import Buffered, NetworkLearner
 from .kernels.plasticity import apply, apply_transposed, averaging_weight, dot, dot_rows, dot_vectors, follow_matrix
 from .kernels.rule import Rule, first_state, hot, ordered, orthonormal_rows, register, shapes, working
 from .kernels.settling import Exact
-from .samples import Array, some_rows
+from .offline.whitening import some_rows
+from .samples import Array
 
 #: Of lambda (see above).
 LARGE_ANGLE, SMALL, TURNS = 10.0, 0.3, 500.0

@@ -277,7 +277,7 @@ class Separation:
 
     def _on_cluster(self, scheduler: str) -> None:
         """Fit all of a Zarr store by the workers of a cluster, which see it under the same name, and write the sources there."""
-        from ..samples import cluster_faults
+        from ..core.dask import cluster_faults
 
         distributed = io.import_optional("distributed", "--scheduler", "dask")
         da = io.import_optional("dask.array", "--scheduler", "dask")

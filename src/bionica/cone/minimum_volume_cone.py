@@ -19,8 +19,8 @@ from ..kernels.learner import Buffered
 from ..kernels.loop import Diverged
 from ..kernels.rule import finite, shapes
 from ..model_file import Record
-from ..offline.whitening import ArrayRows, ChunkedRows, rank_of
-from ..samples import DaskRows, collected, finite_map, given_matrix
+from ..offline.whitening import ArrayRows, ChunkedRows, collected, rank_of
+from ..samples import finite_map, given_matrix
 from ..trust.count import Count
 from ..trust.outliers import are_inliers
 from . import sketch
@@ -211,7 +211,7 @@ class MinimumVolumeCone(OnlineEstimator):
             learner.learner.solve()
             self._warn_about_fit(np.concatenate(found), n, *self._problems())
             return
-        numbered = rows if isinstance(rows, DaskRows) else ArrayRows(rows)
+        numbered = ArrayRows(rows) if isinstance(rows, np.ndarray) else rows
         sample, rate = sketch.sample_rows(numbered, sketch.capacity(k))
         learner.learner = learner.start(sample.z, (numbered, sample, rate), given)
         self._warn_about_fit(sample.z, n, *self._problems())

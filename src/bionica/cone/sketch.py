@@ -22,7 +22,15 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment, nnls
 
-from ..offline.whitening import ChunkedRows, Moments, fold, merge_moments, moments
+from ..offline.whitening import (
+    ChunkedRows,
+    Moments,
+    fold,
+    marks,
+    merge_moments,
+    moments,
+    smallest_marks,
+)
 from ..trust.halves import follows_curve, is_nonnegative, noise_explains
 from ..trust.outliers import Limit, are_inliers, histogram, is_inlier, limit_of, metric
 from .fit import MAX_ROUNDS, Fit, Settings, data_of, distance_outside, fit_data, largest_distance
@@ -85,25 +93,6 @@ def capacity(q: int) -> int:
     return min(_STORED, max(2 * BLOCK, _BYTES // (8 * q)))
 
 
-def marks(number: Array) -> Array:
-    """Uniform on (0, 1), one per sample number (the finaliser of splitmix64)."""
-    with np.errstate(over="ignore"):
-        h = (number.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
-        h = (h ^ (h >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        h = (h ^ (h >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        h ^= h >> np.uint64(31)
-    return np.asarray((h >> np.uint64(11)) * 2.0**-53)
-
-
-def smallest(mark: Array, most: int, rate: float) -> tuple[Array, float]:
-    """Which marks are below `rate` and among the `most` smallest, and the rate below which they are."""
-    below = mark < rate
-    if np.count_nonzero(below) > most:
-        rate = float(np.partition(mark[below], most)[most])
-        below = mark < rate
-    return below, rate
-
-
 def sample_rows(X: ChunkedRows, most: int) -> tuple[Samples, float]:
     """The rows of X with the `most` smallest marks, in their order, and their rate; all if there are fewer than twice as many."""
     n = X.shape[0]
@@ -111,7 +100,7 @@ def sample_rows(X: ChunkedRows, most: int) -> tuple[Samples, float]:
         return X.fold_numbered(_rows_below, Samples.union, 2.0), 1.0
     rate = (most + 6 * np.sqrt(most)) / n
     rows = X.fold_numbered(_rows_below, Samples.union, rate)
-    kept, rate = smallest(marks(rows.number), most, rate)
+    kept, rate = smallest_marks(marks(rows.number), most, rate)
     return rows.take(kept), rate
 
 
@@ -396,7 +385,7 @@ def _stored(state: State, new: Samples, settings: Settings) -> State:
     extreme[:] = False
     if not state.fit.cone.noise.any():
         extreme[candidates[extremes(state.fit.components @ z[candidates].T)]] = True
-    kept, rate = smallest(marks(number), capacity(state.fit.components.shape[1]), state.rate)
+    kept, rate = smallest_marks(marks(number), capacity(state.fit.components.shape[1]), state.rate)
     kept = (kept | extreme) & (number >= state.end - 2 * settings.horizon)
     return state._replace(samples=Samples(z, number, extreme).take(kept), rate=rate)
 

@@ -171,36 +171,39 @@ def is_monotonic(values: Array) -> bool:
 class RowSample:
     """At most `limit` rows of a stream of unknown length: one random row of each stratum, in their order.
 
-    Strata are as long as the least power of 2 allows. Each row draws a number, and the smallest of a stratum is kept, so that how
-    the stream is cut into blocks has no effect. At most `2 * limit` rows and a block are in memory.
+    Strata are as long as the least power of 2 allows. The row with the smallest of the
+    `marks` of a stratum is kept, so that how the stream is cut into blocks has no effect.
+    At most `2 * limit` rows and a block are in memory.
     """
 
     def __init__(self, limit: int) -> None:
         self.limit, self.n_seen = limit, 0
-        self._rng = np.random.RandomState(0)
-        self._parts: list[list[Array]] = []  # row numbers, draws, rows, label columns
+        self._parts: list[list[Array]] = []  # row numbers, rows, label columns
 
     def add(self, block: Array, labels: Sequence[Array] = ()) -> None:
         """Add the next rows of the stream."""
-        self._parts.append([np.arange(len(block)) + self.n_seen, self._rng.random_sample(len(block)), block, *labels])
+        numbers = np.arange(self.n_seen, self.n_seen + len(block))
+        self._parts.append([numbers, block, *labels])
         self.n_seen += len(block)
         if sum(len(part[0]) for part in self._parts) > 2 * self.limit:
             self._parts = [self._thinned()]
 
     def _thinned(self) -> list[Array]:
-        """Return the rows with the smallest draws of their strata."""
+        """Return the rows with the smallest marks of their strata."""
+        from ..offline.whitening import marks  # which imports SciPy
+
         columns = [*map(np.concatenate, zip(*self._parts, strict=True))]
         if self.n_seen <= self.limit:
             return columns
         strata = columns[0] >> (-(-self.n_seen // self.limit) - 1).bit_length()
-        order = np.lexsort((columns[1], strata))
+        order = np.lexsort((marks(columns[0]), strata))
         rows = order[np.flatnonzero(np.diff(strata[order], prepend=-1))]
         return [column[rows] for column in columns]
 
     def sample(self) -> tuple[Array, Labels]:
         """Return the rows kept, and what the label columns hold beside them."""
-        columns = self._thinned() if self._parts else [np.empty((0, 0))] * 3
-        return columns[2], columns[3:]
+        columns = self._thinned() if self._parts else [np.empty((0, 0))] * 2
+        return columns[1], columns[2:]
 
 
 def block_rows(n_features: int) -> int:

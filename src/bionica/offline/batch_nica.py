@@ -10,14 +10,23 @@ from .. import samples
 from .._compat.blas import one_blas_thread
 from .._compat.sklearn import AUTO, COUNT, POSITIVE
 from ..cone.count import count_sources
+from ..core.dask import DaskRows
 from ..estimator import PARAMETERS, Estimator, Separator, estimates_missing
 from ..kernels.rule import shapes
-from ..samples import Array, DaskRows, some_rows
+from ..samples import Array
 from ..trust.findings import finding, undecided
 from ..trust.outliers import Limit, is_inlier, without_outliers
 from .noncentered_whitener import whitening_or_error
 from .rotation import rotate
-from .whitening import linear_map, moments, refine, row_space, unit_of, wider_than_long
+from .whitening import (
+    linear_map,
+    moments,
+    refine,
+    row_space,
+    some_rows,
+    unit_of,
+    wider_than_long,
+)
 
 
 def _whitened(X: Array, matrix: Array, limit: Limit | None) -> Array:

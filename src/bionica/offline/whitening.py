@@ -107,6 +107,111 @@ def row_sample(n: int, k: int, *, most: int = 4000, numbers: int = 1 << 21, seed
     return np.asarray(np.random.RandomState(seed).randint(edges[:-1], edges[1:], dtype=np.int64))
 
 
+def some_rows(
+    X: Any,
+    most: int = 4000,
+    numbers: int = 1 << 21,
+    last: int | None = None,
+    finite: bool = False,
+) -> Array:
+    """The `row_sample` of X (an array or `ChunkedRows`), or as many of the `last` ones.
+
+    `finite`: those with NaN are left out, because learning reports them later.
+    """
+    n, k = X.shape
+    index = row_sample(n, k, most=most, numbers=numbers)
+    if last is not None:
+        index = np.arange(n - min(len(index), max(4 * last, 1000), n), n)
+    rows = np.ascontiguousarray(X[index], dtype=np.float64)
+    return rows[np.isfinite(rows).all(axis=1)] if finite else rows
+
+
+def collected(X: Any, rows: list[Array], last: int | None = None) -> Iterator[Array]:
+    """Yield the blocks of X, an array or `ChunkedRows` that can be iterated.
+
+    Adds a `row_sample`, of the `last` ones, to `rows`: blocks are read once.
+    """
+    n = min(last or X.shape[0], X.shape[0])
+    index = X.shape[0] - n + row_sample(n, X.shape[1])
+    first = 0
+    for block in [X] if isinstance(X, np.ndarray) else X:
+        rows.append(rows_of(block, first, index).astype(np.float64))
+        first += len(block)
+        yield block
+        del block  # before the next one is computed
+
+
+def rows_of(block: Array, first: int, index: Array | None = None) -> Array:
+    """The rows of a block with numbers in `index`, which is sorted; all by default."""
+    if index is None:
+        return block
+    start, stop = np.searchsorted(index, [first, first + len(block)])
+    return np.asarray(block[index[start:stop] - first])
+
+
+def marks(number: Array) -> Array:
+    """Uniform on (0, 1), one per row number (the finaliser of splitmix64).
+
+    Rows with small marks are a random sample, whatever the order in which blocks come.
+    That of a union is the sample of the union of both samples.
+    """
+    with np.errstate(over="ignore"):
+        h = (number.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+        h = (h ^ (h >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        h = (h ^ (h >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        h ^= h >> np.uint64(31)
+    return np.asarray((h >> np.uint64(11)) * 2.0**-53)
+
+
+def smallest_marks(
+    mark: Array, most: int, rate: float
+) -> tuple[Array, float]:
+    """Which marks are below `rate` and among the `most` smallest, and the rate below which they are."""
+    below = mark < rate
+    if np.count_nonzero(below) > most:
+        rate = float(np.partition(mark[below], most)[most])
+        below = mark < rate
+    return below, rate
+
+
+def cell(owner: Any, row: int | str, column: int, argument: str = "X") -> str:
+    """Return "X[3, 1]", or "X[3, 'name']" if `owner` knows the names of its features."""
+    names = getattr(owner, "feature_names_in_", None)
+    name = column if names is None else repr(str(names[column]))
+    return f"{argument}[{row}, {name}]"
+
+
+def check_finite(
+    block: Array, first: int, owner: Any, argument: str = "X", missing: bool = False
+) -> None:
+    """Raise ValueError for the first infinity or NaN of the rows of X from `first` on.
+
+    NaN may be `missing`. `owner` is the estimator, or its name.
+    """
+    sound = np.isfinite(block)
+    if missing and not sound.all():
+        sound |= np.isnan(block)
+    if sound.all():
+        return
+    row, column = map(int, np.argwhere(~sound)[0])
+    value, fits = "infinity", ""
+    if np.isnan(block[row, column]):
+        value = "NaN"
+        fits = (
+            ", or use fit of MinimumVolumeCone or BatchNICA in memory, with n_components, "
+            "which estimates NaN"
+        )
+    name, model = owner, ""
+    if not isinstance(owner, str):
+        name, model = type(owner).__name__, " The model is unchanged."
+    raise ValueError(
+        f"Input {argument} contains {value}: "
+        f"{cell(owner, first + row, column, argument)} is {value}. {name} needs finite "
+        f"numbers here; drop such samples "
+        f"({argument}[np.isfinite({argument}).all(axis=1)]){fits}.{model}"
+    )
+
+
 def mixtures_come_first(X: Any) -> bool:
     """Whether the first axis of a cube, and not the last one, may be that of the mixtures; some pixels are read.
 

@@ -27,7 +27,7 @@ import numpy as np
 import bionica
 
 from .. import datasets
-from ..samples import check_finite
+from ..offline.whitening import check_finite
 
 Params = tuple[tuple[str, Any], ...]
 

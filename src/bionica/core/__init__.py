@@ -1,0 +1,1 @@
+"""What circuits and mixtures share."""
