@@ -20,7 +20,7 @@ WEIGHTS, ONES = ("W_xy", "W_xz", "W_xh"), np.ones((2, 4))
 OTHER = {
     "n_components": 3, "eta0": 0.005, "decay": 0.5, "power": 0.5, "mean_window": 50, "average": False, "dynamics": "gradient",
     "gamma": 0.05, "settle_tol": 1e-3, "settle_steps": 5, "guards": False, "n_epochs": 2, "shuffle": True, "random_state": 1,
-    "whiten": False, "kappa": 2.0, "horizon": 100, "tau": 0.3, "n_interneurons": 4, "decoupled": True, "whitening_eta0": 0.05,
+    "whiten": False, "horizon": 100, "tau": 0.3, "n_interneurons": 4, "decoupled": True, "whitening_eta0": 0.05,
     "whitening_decay": 0.2, "noise": 0.5, "nonnegative_mixing": False, "known_mixing": np.array([[1.0], [2], [3], [0]]),
     "outliers": 0.1, "normalize": "mean", "n_init": 1, "max_iter": 2, "tol": 1e-9, "network": "two_compartment", "eta": 0.01,
 }  # fmt: skip

@@ -13,7 +13,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from threadpoolctl import threadpool_limits
 
 import bionica
-from bionica import BatchNICA, ConeNetwork, MinimumVolumeCone, NoncenteredWhitener, NonnegativePCA
+from bionica import BatchNICA, MinimumVolumeCone, NoncenteredWhitener, NonnegativePCA
 from bionica.kernels.rule import to_arrays
 from bionica.offline import OfflineNICA
 from conftest import ESTIMATORS, NETWORKS, mixtures
@@ -25,8 +25,8 @@ SETTINGS = [
     *((Network, {"dynamics": "gradient"}, np.float64) for Network in SINGLE_LAYER),
     *((Network, FAST | {"mean_window": 20}, np.float64) for Network in (*SINGLE_LAYER, bionica.TwoLayerNSM)),
     *((Network, {"average": False}, np.float64) for Network in SINGLE_LAYER),
-    *((Network, {"whiten": False}, np.float64) for Network in (ConeNetwork, NonnegativePCA)),
-    *((Network, {"horizon": 60}, np.float64) for Network in (ConeNetwork, bionica.StreamingNICA)),
+    (NonnegativePCA, {"whiten": False}, np.float64),
+    (bionica.StreamingNICA, {"horizon": 60}, np.float64),
 ]
 
 
@@ -158,7 +158,7 @@ def test_bad_first_sample_leaves_the_network_unfitted(Network):
         ("n_components", 0), ("n_components", 5), ("eta0", -1.0), ("eta0", "fast"), ("decay", -1), ("power", -1),
         ("dynamics", "slow"), ("gamma", 0.0), ("settle_tol", 0.0), ("settle_steps", 0), ("mean_window", 0), ("init", "zeros"),
         ("init", {"W_qq": np.eye(3)}), ("guards", ["fire"]), ("n_epochs", 0), ("shuffle", 3), ("random_state", "x"),
-        ("average", "yes"), ("horizon", 1), ("whiten", True), ("kappa", 0), ("tau", 0), ("n_interneurons", 2),
+        ("average", "yes"), ("horizon", 1), ("whiten", True), ("tau", 0), ("n_interneurons", 2),
         ("eta0", lambda t: -1.0), ("eta0", lambda t: np.nan), ("eta0", 1e9),
     ],
 )  # fmt: skip
@@ -186,7 +186,7 @@ def test_bad_initial_weights(Network):
         for W in (np.eye(2), np.full((3, 3), np.nan), "abc", [[1], [1, 2]], 1.0, []):
             with pytest.raises(ValueError, match=rf"^init\['{name}'\].*shape.*3, 3"):
                 Network(init={name: W}).fit(X)
-        if name in ("W_zz", "W_yy") and Network is not ConeNetwork:
+        if name in ("W_zz", "W_yy"):
             for W in (-np.eye(3), np.triu(np.ones((3, 3)))):
                 with pytest.raises(ValueError, match="positive definite"):
                     Network(init={name: W}).fit(X)

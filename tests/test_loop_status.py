@@ -11,7 +11,7 @@ from bionica.kernels.rule import to_arrays
 from bionica.offline import OfflineNICA
 from conftest import ESTIMATORS, NETWORKS, mixtures
 
-FRONTS = [(cls, {"whiten": w}) for cls in (bionica.NonnegativePCA, bionica.ConeNetwork) for w in ("offline", False)]
+FRONTS = [(bionica.NonnegativePCA, {"whiten": w}) for w in ("offline", False)]
 VARIANTS = [(cls, {}) for cls in ESTIMATORS] + FRONTS + [(bionica.StreamingNICA, {"horizon": 100})]
 VARIANTS += [(OfflineNICA, {"network": "two_compartment"})]
 ANSWERS = bionica.DivergenceError, ValueError

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import bionica
-from bionica import ConeNetwork, InterneuronNICA, NonnegativePCA, StreamingNICA, TwoCompartmentNICA
+from bionica import InterneuronNICA, NonnegativePCA, StreamingNICA, TwoCompartmentNICA
 from bionica.datasets import mix, paper_mixing, sparse_uniform
 from bionica.kernels.rule import to_arrays
 from bionica.metrics import permutation_error
@@ -50,7 +50,7 @@ def test_float32_stays_white():
     np.testing.assert_allclose(K @ np.cov(X.T.astype(float), bias=True) @ K.T, np.eye(3), atol=0.02)
 
 
-@pytest.mark.parametrize("cls", [NonnegativePCA, ConeNetwork])
+@pytest.mark.parametrize("cls", [NonnegativePCA])
 def test_a_network_that_waits_for_its_first_block(cls, tmp_path):
     """Before it has seen 100 + 20 d samples, 200 at least, it is silent, can be used, saved and gone on with."""
     _, X = mixtures(400, 3)

@@ -30,7 +30,6 @@ def test_every_kind_of_state(tmp_path):
         bionica.NonnegativePCA(2, whiten=False, random_state=0).fit(white),
         bionica.InterneuronNICA(3, init=init, random_state=0).fit(X),
         bionica.InterneuronNICA(2, n_interneurons=4, random_state=np.random.RandomState(0)).fit(X),
-        bionica.ConeNetwork(2, horizon=100, random_state=0).fit(X),
         bionica.InterneuronNICA(2, dynamics="gradient", gamma=0.05, random_state=0).fit(X),
         bionica.TwoLayerNSM(2, guards=("silent",), eta0=np.float64(0.01), n_epochs=np.int64(1), random_state=0).fit(X),
         bionica.TwoCompartmentNICA(2, guards=False, eta0=1e-3, random_state=0).fit(X),

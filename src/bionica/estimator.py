@@ -760,10 +760,10 @@ class OnlineEstimator(Separator, Estimator):
         problems = [] if learner.count is None else undecided(learner.count)
         repairs = getattr(learner.state, "repairs", None)  # of a network
         if repairs is not None and repairs[UNSETTLED]:
-            remedy = "lower eta0"  # ConeNetwork
-            if "settle_steps" in self._config:
-                remedy = "raise settle_steps or settle_tol, change gamma, or use dynamics='exact' and decoupled=False"
-            reason = f"the neurons did not settle for some samples (repairs_ counts them): {remedy}"
+            reason = (
+                "the neurons did not settle for some samples (repairs_ counts them): raise settle_steps or settle_tol, change gamma, "
+                "or use dynamics='exact' and decoupled=False"
+            )
             problems.append(finding("converged", reason=reason))
         if learner.changed[0]:
             reason = (
