@@ -58,7 +58,6 @@ PARAMETERS: dict[str, Any] = {
     "settle_steps": [allowed.interval(Integral, 1, 10**6)],  # with a safe gamma, only a singular network needs more
     "guards": [allowed.BOOLEAN, allowed.instance(list, tuple, set, frozenset)],
     "init": [allowed.options("random"), allowed.instance(dict)],
-    "whiten": [allowed.options("offline", "online"), allowed.options(False)],
     **dict.fromkeys(("n_epochs", "max_iter"), (allowed.COUNT,)),
     "random_state": allowed.RANDOM,
 }
@@ -515,14 +514,6 @@ counted = property(_counted_sources)
 def weights(name: str, doc: str) -> Any:
     """Return a property of a network: a copy of a weight matrix."""
     return property(lambda network: network._weight(name), doc=doc)
-
-
-def offline_only_in_fit(network: Any, X: Any, state: Any) -> None:
-    """Refuse to start a stream behind an offline whitening, which needs all data."""
-    if network.whiten == "offline" and X is None and state is None:
-        raise ValueError(
-            "whiten='offline' computes the whitening from all data: call fit first, or use whiten='online' for a stream"
-        )
 
 
 class OfThePaper:
