@@ -97,13 +97,11 @@ class Blocks:
 class RunningWhitening:
     """K with K C K' = I for the running covariance C, one sample at a time: weight, start, unusual blocks, restart."""
 
-    def __init__(self, K, horizon=0, v_bar=None, n=0):
+    def __init__(self, K, horizon=0):
         self.d, self.h, self.K = len(K), horizon, K.copy()
         self.last, self.run = 0.0, 0
         self.changed, self.restarts = False, 0
         self.begin()
-        if n:
-            self.v_bar, self.n, self.age, self.power, self.due = v_bar.copy(), float(n), float(n), 1.0, float(n)
 
     def begin(self):
         d = self.d
@@ -237,27 +235,6 @@ class RunningWhitening:
         values, U = np.linalg.eigh(np.eye(self.d) + w * self.K @ self.K.T)
         B = (U / np.sqrt(np.maximum(values, 0.005))) @ U.T
         self.K, self.v_bar = B @ self.K, B @ self.v_bar
-
-
-# --------------------------------------------------------------------------------------------- behind a whitening
-
-
-def nonnegative_pca(X, W, F, white, rates):
-    """Nonnegative PCA behind a RunningWhitening of F x, with the guards `silent` and `rate`; returns outputs and W."""
-    W, fired, outputs = W.copy(), np.zeros(len(W), bool), []
-    for x, eta in zip(X, rates, strict=True):
-        if white.is_due():
-            white.tend()
-        h = white.K @ F @ x
-        y = np.maximum(W @ h, 0)
-        outputs.append(y)
-        fired |= y > 0
-        if white.learns_from(F @ x, h):
-            dv, g = white.weigh(h)
-            W += g * min(eta, 1 / max(y @ y, 1e-300)) * np.outer(y, h - W.T @ y)
-            white.whiten(dv, *white.count(g))
-        W[~fired] *= -1
-    return np.array(outputs), W
 
 
 # ---------------------------------------------------------------------------------------------- StreamingNICA

@@ -26,8 +26,7 @@ def test_every_kind_of_state(tmp_path):
     white = X @ np.linalg.inv(np.linalg.cholesky(np.cov(X.T))).T
     for network in (
         bionica.NonnegativePCA(2, random_state=0).fit(X),
-        bionica.NonnegativePCA(2, whiten="offline", random_state=0).fit(X),
-        bionica.NonnegativePCA(2, whiten=False, random_state=0).fit(white),
+        bionica.NonnegativePCA(3, random_state=0).partial_fit(white),
         bionica.InterneuronNICA(3, init=init, random_state=0).fit(X),
         bionica.InterneuronNICA(2, n_interneurons=4, random_state=np.random.RandomState(0)).fit(X),
         bionica.InterneuronNICA(2, dynamics="gradient", gamma=0.05, random_state=0).fit(X),

@@ -752,8 +752,8 @@ class OnlineEstimator(Separator, Estimator):
         repairs = getattr(learner.state, "repairs", None)  # of a network
         if repairs is not None and repairs[UNSETTLED]:
             reason = (
-                "the neurons did not settle for some samples (repairs_ counts them): raise settle_steps or settle_tol, change gamma, "
-                "or use dynamics='exact' and decoupled=False"
+                "the neurons did not settle for some samples (repairs_ counts them): raise settle_steps or settle_tol, change "
+                "gamma, or use dynamics='exact' and decoupled=False"
             )
             problems.append(finding("converged", reason=reason))
         if learner.changed[0]:

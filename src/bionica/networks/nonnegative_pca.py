@@ -195,12 +195,14 @@ def _given_as_white(d: int, k: int) -> Array:
 def _whitening_of(X: Any, d: int) -> Array:
     """F from all samples of an array or a Dask array."""
     if isinstance(X, np.ndarray):
-        white = leading(X, d)
+        white = leading(np.ascontiguousarray(X), d)  # the same bits for any strides
     else:
         white = whitening(moments(X), d, precision=X.dtype)
+    if not white.rank:
+        raise ValueError(f"The {X.shape[0]} samples of X do not vary, so there is nothing to whiten (rank 0)")
     if white.rank < d:
         raise ValueError(
-            f"n_components={d} exceeds the rank of X: its {len(X)} samples vary in {white.rank} directions. Use "
+            f"n_components={d} exceeds the rank of X: its {X.shape[0]} samples vary in {white.rank} directions. Use "
             f"n_components <= {white.rank}, or samples that differ"
         )
     return white.matrix
