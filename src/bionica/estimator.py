@@ -729,12 +729,6 @@ class OnlineEstimator(Separator, Estimator):
         return dict(zip(REPAIRS, map(int, self._started().repairs), strict=True))
 
     @property
-    def change_detected_(self) -> bool:
-        """Whether the mixing changed while the network learned without a horizon. False for networks that do not detect changes."""
-        self._started()
-        return bool(self._learner.changed[0])
-
-    @property
     def _n_features_out(self) -> int:
         d = self._learner.n_outputs
         return len(self.components_) if d is None else int(d)
@@ -754,13 +748,6 @@ class OnlineEstimator(Separator, Estimator):
             reason = (
                 "the neurons did not settle for some samples (repairs_ counts them): raise settle_steps or settle_tol, change "
                 "gamma, or use dynamics='exact' and decoupled=False"
-            )
-            problems.append(finding("converged", reason=reason))
-        if learner.changed[0]:
-            reason = (
-                "the mixtures changed: outputs became far more correlated, and past and present are averaged. If the "
-                "mixing changes, set horizon= to the number of samples to remember (1,000 + 100 n_components or more). If sources "
-                "are on and off for long, or neighbouring samples are alike, ignore this. If sensors failed, omit these samples"
             )
             problems.append(finding("converged", reason=reason))
         return problems
