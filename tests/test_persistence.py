@@ -159,9 +159,9 @@ class Machine(RuleBasedStateMachine):
         seed=st.integers(0, 5),
     )
     def start(self, which, d, dtype, seed):
-        self.X = mixtures(400, 3, 4, seed=seed, dtype=dtype)[1]
-        self.d, self.seen = d, 0
         make = NETWORKS[which]
+        self.d, self.k, self.seen = d, d if make is bionica.NonnegativePCA else 4, 0
+        self.X = mixtures(400, 3, self.k, seed=seed, dtype=dtype)[1]
         self.network, self.twin = make(d, random_state=seed), make(d, random_state=seed)
 
     def take(self, n):
@@ -209,7 +209,7 @@ class Machine(RuleBasedStateMachine):
     def bad_sample(self):
         if self.seen:
             with pytest.raises(ValueError, match="NaN"):
-                self.network.partial_fit(np.full((2, 4), np.nan))
+                self.network.partial_fit(np.full((2, self.k), np.nan))
 
     def check(self, Y, n):
         assert Y.shape == (n, self.d)
@@ -223,7 +223,7 @@ class Machine(RuleBasedStateMachine):
             assert same_bits(self.network, self.twin)
         if getattr(self, "seen", 0) and not self.network.n_samples_until_start_:
             assert all(np.isfinite(a).all() for a in to_arrays(self.network._learner.state).values())
-            assert self.network.components_.shape == (self.d, 4)
+            assert self.network.components_.shape == (self.d, self.k)
 
 
 Machine.TestCase.settings = settings(max_examples=25, stateful_step_count=20, deadline=None)
