@@ -124,9 +124,6 @@ def estimators() -> list[Callable[[], Any]]:
         makers.append(lambda cls=cls: cls.as_published("d3", n_components=2, random_state=0))
         makers.append(lambda cls=cls: cls(2, dynamics="gradient", settle_steps=30, random_state=0))
     makers.append(lambda: bionica.StreamingNICA(2, horizon=50, random_state=0))
-    for cls in (bionica.NonnegativePCA, bionica.ConeNetwork):
-        for whiten in ("offline", False):
-            makers.append(lambda cls=cls, whiten=whiten: cls(2, whiten=whiten, random_state=0))  # noqa: PERF401
     return makers
 
 

@@ -51,7 +51,6 @@ COMMANDS = {
             for name in ("InterneuronNICA", "TwoCompartmentNICA", "TwoLayerNSM")
         ),
     ],
-    "cone_network": ["benchmarks/cone_network.py --seed 16000 --nica 1"],
     "streaming": [
         "benchmarks/streaming.py --seed0 9900 --tables random,noise,disturbances,abrupt,local --jobs JOBS",
     ],

@@ -25,7 +25,7 @@ import numpy as np
 from runner import markdown, seconds, setting
 
 NETWORKS = ("TwoCompartmentNICA", "InterneuronNICA", "TwoLayerNSM", "NonnegativePCA")
-ONLINE = ("ConeNetwork", "StreamingNICA", *NETWORKS)
+ONLINE = ("StreamingNICA", *NETWORKS)
 METHODS = ("partial_fit", "partial_fit_transform")
 #: d -> samples of one measurement.
 SIZES = {3: 400_000, 10: 100_000, 50: 8000}

@@ -46,6 +46,11 @@ def mixtures(n, d, k=None, seed=0, dtype=np.float64):
     return S.astype(dtype), np.ascontiguousarray(S @ A.T).astype(dtype)
 
 
+def mixtures_for(cls, n, d, k, dtype=np.float64):
+    """Mixtures for a stream; as many as outputs for NonnegativePCA, whose streams are whitened already."""
+    return mixtures(n, d, d if cls is bionica.NonnegativePCA else k, dtype=dtype)[1]
+
+
 def reaction(k1=0.2, k2=0.05, noise=0.003, seed=0):
     """A -> B -> C: concentrations (240, 3), spectra (3, 121), mixtures."""
     wavelength, t = np.linspace(400, 700, 121), np.arange(0, 120, 0.5)

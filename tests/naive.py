@@ -97,13 +97,11 @@ class Blocks:
 class RunningWhitening:
     """K with K C K' = I for the running covariance C, one sample at a time: weight, start, unusual blocks, restart."""
 
-    def __init__(self, K, horizon=0, v_bar=None, n=0):
+    def __init__(self, K, horizon=0):
         self.d, self.h, self.K = len(K), horizon, K.copy()
         self.last, self.run = 0.0, 0
         self.changed, self.restarts = False, 0
         self.begin()
-        if n:
-            self.v_bar, self.n, self.age, self.power, self.due = v_bar.copy(), float(n), float(n), 1.0, float(n)
 
     def begin(self):
         d = self.d
@@ -237,88 +235,6 @@ class RunningWhitening:
         values, U = np.linalg.eigh(np.eye(self.d) + w * self.K @ self.K.T)
         B = (U / np.sqrt(np.maximum(values, 0.005))) @ U.T
         self.K, self.v_bar = B @ self.K, B @ self.v_bar
-
-
-# --------------------------------------------------------------------------------------------- behind a whitening
-
-
-def nonnegative_pca(X, W, F, white, rates):
-    """Nonnegative PCA behind a RunningWhitening of F x, with the guards `silent` and `rate`; returns outputs and W."""
-    W, fired, outputs = W.copy(), np.zeros(len(W), bool), []
-    for x, eta in zip(X, rates, strict=True):
-        if white.is_due():
-            white.tend()
-        h = white.K @ F @ x
-        y = np.maximum(W @ h, 0)
-        outputs.append(y)
-        fired |= y > 0
-        if white.learns_from(F @ x, h):
-            dv, g = white.weigh(h)
-            W += g * min(eta, 1 / max(y @ y, 1e-300)) * np.outer(y, h - W.T @ y)
-            white.whiten(dv, *white.count(g))
-        W[~fired] *= -1
-    return np.array(outputs), W
-
-
-def cone_network(X, W_xz, W_zz, rates, *, kappa=None, F=None, white=None, size=None, horizon=None):
-    """The network for correlated sources, behind a RunningWhitening of F x, behind F, or local with the mean `size` of x'x/d.
-
-    W_xz are weights from F x, or from x. Returns outputs, weights and averaged weights, and the hardness of each wall.
-    """
-    W_xz, Q = np.array(W_xz, float), W_zz - np.eye(len(W_zz))
-    d, k = W_xz.shape
-    log_kappa, p, m, q = np.zeros(d), np.ones(d), np.ones(d), np.ones(d)
-    mean_xz, mean_Q = W_xz, Q
-    outputs = []
-    for t, (x, rate) in enumerate(zip(X, rates, strict=True), 1):
-        if white is not None and white.is_due():
-            white.tend()
-        u = x if F is None else F @ x
-        c = W_xz @ u
-        z = settle_lcp(np.eye(d) + Q, c)
-        v = c - Q @ z
-        P, eta = np.eye(k) if size is None else 3 * np.eye(k) / size, rate
-        if white is not None:
-            assert white.learns_from(u, white.K @ u)
-            dv, share = white.weigh(white.K @ u)
-            P = white.K.T @ np.linalg.inv(np.eye(d) + np.outer(white.v_bar, white.v_bar)) @ white.K
-            eta = share * rate
-        w = 1 / max(1, np.abs(v).mean())
-        top = -0.75 * np.log(np.finfo(float).eps) if kappa is None else np.log(kappa)
-        if horizon is not None:
-            top = min(top, 2 * np.log(max(rate * horizon / d, 1)))
-        new_Q, dendrite = Q.copy(), W_xz.copy()
-        for i in range(d):
-            hard = np.exp(log_kappa[i])
-            s = 0.0
-            if v[i] < 0:
-                s = min(np.sqrt(hard) * w * -v[i], 5 * np.sqrt(q[i]))
-                z_bar = w * (z.sum() - z[i]) / max(d - 1, 1)
-                if z_bar > 0:
-                    p[i] += 0.04 * (z_bar - p[i])
-                    m[i] += 0.04 * z_bar * (s - m[i])
-                    q[i] += 0.04 * p[i] * (s**2 - q[i])
-                    r = 1 if kappa is not None else min(1, m[i] ** 2 / q[i])
-                    log_kappa[i] += 1.25 * eta / d * z_bar * (r - 0.6)
-                    log_kappa[i] = np.clip(log_kappa[i], 0, max(top, 0))
-            a, b = eta / (hard * d), eta / (hard**0.75 * d)
-            for j in range(d):
-                if j != i:
-                    new_Q[i, j] = Q[i, j] + a * (w * z[j] * (1 - np.sqrt(hard) * s) - Q[i, j])
-            h = b * w * np.abs(v).mean() * (1 - min(abs(v[i]), 5))
-            dendrite[i] = W_xz[i] * (1 + h if h > 0 else 1 / (1 - h))
-            dendrite[i] += b * (v[i] - c[i]) * (P @ u) / (1 + b * (u @ P @ u))
-        W_xz, Q = dendrite, new_Q
-        if white is not None:
-            white.whiten(dv, *white.count(share))
-        if size is not None:
-            size += (min(u @ u / d, 30 * size) - size) / min(t + k, horizon or np.inf)
-        weight = 11 / (min(t, horizon or np.inf) + 10)
-        mean_xz, mean_Q = mean_xz + weight * (W_xz - mean_xz), mean_Q + weight * (Q - mean_Q)
-        outputs.append(z)
-    W_zz, mean_zz = np.eye(d) + Q, np.eye(d) + mean_Q
-    weights = {"W_xz": W_xz, "W_zz": W_zz, "W_xz_mean": mean_xz, "W_zz_mean": mean_zz, "facet.log_kappa": log_kappa}
-    return np.array(outputs), weights
 
 
 # ---------------------------------------------------------------------------------------------- StreamingNICA

@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 import bionica
 from bionica.cone.minimum_volume_cone import MinimumVolumeCone
 from bionica.offline import OfflineNICA
-from conftest import ESTIMATORS, ONLINE, mixtures
+from conftest import ESTIMATORS, ONLINE, mixtures, mixtures_for
 from test_estimators import seed_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # few samples
@@ -20,7 +20,7 @@ WEIGHTS, ONES = ("W_xy", "W_xz", "W_xh"), np.ones((2, 4))
 OTHER = {
     "n_components": 3, "eta0": 0.005, "decay": 0.5, "power": 0.5, "mean_window": 50, "average": False, "dynamics": "gradient",
     "gamma": 0.05, "settle_tol": 1e-3, "settle_steps": 5, "guards": False, "n_epochs": 2, "shuffle": True, "random_state": 1,
-    "whiten": False, "kappa": 2.0, "horizon": 100, "tau": 0.3, "n_interneurons": 4, "decoupled": True, "whitening_eta0": 0.05,
+    "horizon": 100, "tau": 0.3, "n_interneurons": 4, "decoupled": True, "whitening_eta0": 0.05,
     "whitening_decay": 0.2, "noise": 0.5, "nonnegative_mixing": False, "known_mixing": np.array([[1.0], [2], [3], [0]]),
     "outliers": 0.1, "normalize": "mean", "n_init": 1, "max_iter": 2, "tol": 1e-9, "network": "two_compartment", "eta": 0.01,
 }  # fmt: skip
@@ -100,7 +100,8 @@ def test_what_a_model_learned_with_is_frozen(cls, name, tmp_path):
 
 @pytest.mark.parametrize("cls", ONLINE)
 def test_the_seed_decides_where_a_stream_begins(cls):
-    X = mixtures(3000, 2, 4)[1] + 0.1 * np.random.default_rng(1).standard_normal((3000, 4))
+    X = mixtures_for(cls, 3000, 2, 4)
+    X = X + 0.1 * np.random.default_rng(1).standard_normal(X.shape)
     bits = [pickle.dumps(cls(2, random_state=seed).partial_fit(X).mixing_) for seed in (0, 0, 1)]
     assert bits[0] == bits[1] != bits[2]
 
@@ -168,17 +169,6 @@ def test_a_stream_that_waits_keeps_its_samples(cls):
     assert model.n_samples_seen_ == 150
     model.set_params(n_components="auto").partial_fit(X[150:])
     assert np.array_equal(model.components_, never.partial_fit(X[150:]).components_)
-
-
-@pytest.mark.parametrize("cls", [cls for cls in ONLINE if "whiten" in cls().get_params()])
-def test_an_offline_whitening_needs_a_fit(cls):
-    X = data()
-    for learn, given in (("partial_fit", X), ("partial_fit_transform", X), ("learn_one", X[0])):
-        network = cls(2, whiten="offline", random_state=0)
-        with pytest.raises(ValueError, match="call fit first, or use whiten='online'"):
-            getattr(network, learn)(given)
-        assert not hasattr(network, "n_features_in_")
-        getattr(network.fit(X), learn)(given)
 
 
 @pytest.mark.parametrize("cls", ESTIMATORS)

@@ -48,9 +48,6 @@ def test_each_problem_is_learned_by_the_networks_that_the_page_names(made):
     assert photographs["StreamingNICA"] < 0.02
     assert photographs["LocalNICA"] < 0.1
     assert min(photographs["Algorithm 1"], photographs["Algorithm 2"]) > 0.1
-    overlapping = errors["Sources that overlap"]
-    assert overlapping.pop("ConeNetwork") < 1e-4
-    assert min(overlapping.values()) > 0.02
 
 
 def test_the_sources_of_the_paper_are_those_of_figure_4():
@@ -76,7 +73,7 @@ def test_page_needs_nothing_else(made):
 def test_slider_and_buttons_show_the_pictures_and_the_circuit_of_that_moment(made, tmp_path):
     assert len(check_page(made[1] / "demo.html", tmp_path)) == 2
     with open_page(made[1] / "demo.html", width=390) as (page, complaints):
-        for widget, pixels in zip(page.locator(".slides").all(), ("102,400", "262,144", "102,400"), strict=True):
+        for widget, pixels in zip(page.locator(".slides").all(), ("102,400", "262,144"), strict=True):
             seen = set()
             slider = widget.get_by_label("pixels seen")
             for button in widget.get_by_role("radio").all():
@@ -89,7 +86,7 @@ def test_slider_and_buttons_show_the_pictures_and_the_circuit_of_that_moment(mad
                     assert slide.locator(".caption").inner_text().startswith(f"{t} of {pixels} pixels: error ")
                     recovered, circuit = (image.get_attribute("src") for image in slide.locator("img").all())
                     seen |= {recovered, circuit}
-            assert len(seen) == 2 * 5 * 3  # none is shown twice
+            assert len(seen) == 2 * 4 * 3  # none is shown twice
         assert not complaints
 
 

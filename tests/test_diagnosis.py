@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import bionica
-from bionica import BatchNICA, ConeNetwork, InterneuronNICA, MinimumVolumeCone, NonnegativePCA, StreamingNICA
+from bionica import BatchNICA, InterneuronNICA, MinimumVolumeCone, NonnegativePCA, StreamingNICA
 from bionica.cone import count
 from bionica.trust.ambiguity import bands
 from bionica.trust.diagnosis import diagnose
@@ -64,7 +64,7 @@ def test_a_finding_and_the_table_give_one_error():
 
 
 @RIGHT
-@pytest.mark.parametrize("estimator", [BatchNICA, MinimumVolumeCone, StreamingNICA, ConeNetwork, InterneuronNICA])
+@pytest.mark.parametrize("estimator", [BatchNICA, MinimumVolumeCone, StreamingNICA, InterneuronNICA])
 def test_a_right_fit_is_called_right(estimator):
     X = mixed(sparse(10_000, 3), 6)
     found = estimator(3, random_state=0).fit(X).diagnose(X)

@@ -112,7 +112,7 @@ def resolves(name):
     "page",
     [
         "README.md",
-        *(f"docs/{name}.md" for name in ("mixtures", "circuits", "cone-network", "local-nica", "paper/index")),
+        *(f"docs/{name}.md" for name in ("mixtures", "circuits", "local-nica", "paper/index")),
         *(f"docs/guides/{name}.md" for name in ("spectra", "images", "streams")),
     ],
 )

@@ -3,10 +3,8 @@
 import numpy as np
 import pytest
 
-import bionica
-from bionica import ConeNetwork, InterneuronNICA, NonnegativePCA, StreamingNICA, TwoCompartmentNICA
+from bionica import InterneuronNICA, NoncenteredWhitener, NonnegativePCA, StreamingNICA, TwoCompartmentNICA
 from bionica.datasets import mix, paper_mixing, sparse_uniform
-from bionica.kernels.rule import to_arrays
 from bionica.metrics import permutation_error
 from conftest import mixtures
 
@@ -28,46 +26,28 @@ def test_random_matrices(cls, least, d):
     assert separated >= least
 
 
-def test_nonnegative_pca_needs_no_offline_whitening():
-    """Behind the running whitening it ends where it does behind that of all samples, whatever the units of the mixtures."""
+def test_nonnegative_pca_does_not_depend_on_the_units_of_the_mixtures():
     rng = np.random.default_rng(7)
     S = sparse_uniform(100_000, 3, rng=rng)
     X = S @ (rng.standard_normal((5, 3)) * np.array([[1], [255], [1e-3], [1], [20]])).T
-    errors = [
-        permutation_error(S, NonnegativePCA(3, whiten=whiten, random_state=0).fit(X).transform(X))
-        for whiten in ("online", "offline")
-    ]
-    assert max(errors) < 2e-3
+    assert permutation_error(S, NonnegativePCA(3, random_state=0).fit(X).transform(X)) < 2e-3
 
 
-def test_float32_stays_white():
-    _, X = mixtures(200_000, 3, dtype=np.float32)
-    network = NonnegativePCA(3, random_state=0)
-    for _ in range(10):
-        network.partial_fit(X)
-    K = network.whitening_.astype(float)
-    assert network.W_.dtype == np.float32
-    np.testing.assert_allclose(K @ np.cov(X.T.astype(float), bias=True) @ K.T, np.eye(3), atol=0.02)
-
-
-@pytest.mark.parametrize("cls", [NonnegativePCA, ConeNetwork])
-def test_a_network_that_waits_for_its_first_block(cls, tmp_path):
-    """Before it has seen 100 + 20 d samples, 200 at least, it is silent, can be used, saved and gone on with."""
-    _, X = mixtures(400, 3)
-    first = X[:200].copy()  # as long as the first block: it must not become the memory of the network
-    network = cls(3, random_state=0).partial_fit(first[:100])
-    first[:] = np.nan
-    assert (network.n_samples_seen_, network.n_samples_until_start_) == (100, 100)
-    assert np.array_equal(network.partial_fit_transform(X[100:110]), np.zeros((10, 3)))
-    assert np.array_equal(network.transform(X), np.zeros((400, 3)))
-    assert not hasattr(network, "components_")
-    network.save(tmp_path / "model")
-    loaded = bionica.load(tmp_path / "model")
-    assert loaded.n_samples_seen_ == 110
-    fit = cls(3, random_state=0).fit(X)
-    for other in (loaded.partial_fit(X[110:]), network.partial_fit(X[110:])):
-        for name, array in to_arrays(fit._learner.state).items():
-            np.testing.assert_array_equal(to_arrays(other._learner.state)[name], array, err_msg=name)
+def test_nonnegative_pca_whitens_in_fit_alone():
+    """A stream is whitened by the user, with the same result; what continues a fit stays behind its whitening."""
+    _, X = mixtures(1000, 3, 5)
+    network, stream = (NonnegativePCA(3, random_state=0) for _ in range(2))
+    whitener = NoncenteredWhitener(3).fit(X)
+    Z = whitener.transform(X)
+    np.testing.assert_allclose(network.fit(X).transform(X), stream.partial_fit(Z).transform(Z), atol=1e-9)
+    np.testing.assert_array_equal(stream.whitening_, np.eye(3))
+    np.testing.assert_allclose(network.partial_fit_transform(X), stream.partial_fit_transform(Z), atol=1e-9)
+    np.testing.assert_allclose(network.whitening_, whitener.components_, rtol=1e-9)
+    for learn, given in (("partial_fit", X), ("partial_fit_transform", X), ("learn_one", X[0])):
+        raw = NonnegativePCA(3, random_state=0)
+        with pytest.raises(ValueError, match=r"NoncenteredWhitener\(3\), or call fit"):
+            getattr(raw, learn)(given)
+        assert not hasattr(raw, "n_features_in_")
 
 
 @pytest.mark.parametrize("cls", [InterneuronNICA, TwoCompartmentNICA])

@@ -202,11 +202,6 @@ def test_noise_of_the_outputs_comes_from_the_seed_of_the_network_and_transform_d
     np.testing.assert_array_equal(asked.partial_fit(X[30:]).W_xz_, noisy.W_xz_)
 
 
-def test_a_network_that_starts_from_a_block_has_no_variants():
-    with pytest.raises(ValueError, match="'noisy': a network that starts from a first block has no variants"):
-        bionica.NonnegativePCA(3)._learner_for(3, np.dtype(float)).varied(of_the_page.NOISY)
-
-
 # ---------------------------------------------------------------------------------------------- mistakes
 
 

@@ -85,7 +85,7 @@ def test_methods_and_json(tmp_path, problem, method):
     assert summary["tried"].get(summary["method"], []) == []
 
 
-@pytest.mark.parametrize("method", ["two-compartment", "cone-network"])
+@pytest.mark.parametrize("method", ["two-compartment", "local"])
 def test_a_network_is_said_to_be_a_model_of_a_circuit(tmp_path, problem, method):
     arguments = ["--sources", 3, "--method", method, "--json", "-o", tmp_path / "y.npy"]
     summary = json.loads(separate(write(tmp_path / "x.npy", problem[1]), *arguments).stdout)
@@ -372,7 +372,8 @@ def test_nobody_listens(tmp_path, problem):
 
 @pytest.mark.parametrize("n_read", [0, 1])
 def test_nobody_listens_any_more_before_the_network_starts(problem, n_read):
-    arguments = [*COMMAND, "-", "--sources", "3", "--method", "cone-network"]
+    """LocalNICA is silent for its first 100 samples."""
+    arguments = [*COMMAND, "-", "--sources", "3", "--method", "local"]
     with subprocess.Popen(arguments, stdin=-1, stdout=-1, stderr=-1) as process:
         process.stdin.write(b"a,b,c,d,e\n" + text(problem[1][:20]).encode() * n_read)
         process.stdin.flush()
@@ -400,15 +401,9 @@ def test_a_pipe_whose_answers_are_all_zero_is_an_error(problem):
 
 
 def test_too_few_samples_to_start_are_said_to_be(tmp_path, problem):
-    """ConeNetwork starts with its first 100 + 20 N samples."""
-    few, network = text(problem[1][:50]), ["--sources", 3, "--method", "cone-network"]
+    few, network = text(problem[1][:50]), ["--sources", 3, "--method", "local"]
     separate("-", *network, "-o", tmp_path / "y.csv", fed=few, code=1)
     assert left(tmp_path) == []
-    files = ["--model", tmp_path / "m", "--report", tmp_path / "r.html", "--mixing", tmp_path / "a.csv"]
-    summary = json.loads(separate("-", *network, *files, "--json", fed=few).stderr)
-    assert not summary["ok"]
-    assert summary["mixing"] is None
-    assert left(tmp_path) == ["m"]
 
 
 def test_ctrl_c_ends_a_recording_from_a_pipe(tmp_path, problem):

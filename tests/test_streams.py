@@ -1,4 +1,4 @@
-"""Streams that need no tuning: StreamingNICA, and the running whitening that it shares with NonnegativePCA.
+"""Streams that need no tuning: StreamingNICA and its running whitening.
 
 The rule against its transcription, its mathematics, recovery, and streams as instruments make them.
 """
@@ -12,14 +12,13 @@ from sklearn.exceptions import ConvergenceWarning
 
 import bionica
 import naive
-from bionica import BatchNICA, NonnegativePCA, StreamingNICA
+from bionica import BatchNICA, StreamingNICA
 from bionica.datasets import mix, random_sources
 from bionica.kernels.rule import orthonormal_rows, to_arrays
 from bionica.metrics import permutation_error
 
 KINDS = ["sparse_uniform", "exponential", "half_normal", "gamma", "odor"]
 D, HORIZON, BEFORE, AFTER = 3, 1000, 20_000, 5000
-both = pytest.mark.parametrize("Stream", [StreamingNICA, NonnegativePCA])
 
 
 def mixed(kind, T, d, k, seed=0, snr_db=None):
@@ -181,17 +180,16 @@ def test_noise_costs_nothing():
 # ---------------------------------------------------------------------------------------------- disturbances
 
 
-@both
 @pytest.mark.parametrize("factor", [10.0, 1e2, 1e6, 1e12])
 @pytest.mark.parametrize("where", ["first", "early", "one", "one in 1000", "any direction"])
-def test_outliers_leave_no_trace(Stream, where, factor):
+def test_outliers_leave_no_trace(where, factor):
     _, X, A = square()
-    clean = error(Stream(D, random_state=0).fit(X), A)
+    clean = error(StreamingNICA(D, random_state=0).fit(X), A)
     rows = {"first": [0], "early": [5], "one": [15_000]}.get(where, np.arange(300, len(X), 1000))
     if where == "any direction":
         X[rows] = factor * np.random.default_rng(1).standard_normal((len(rows), D))
     X[rows] *= factor
-    assert error(Stream(D, random_state=0).fit(X), A) < 2 * clean
+    assert error(StreamingNICA(D, random_state=0).fit(X), A) < 2 * clean
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -255,13 +253,12 @@ def test_abrupt_changes_with_a_horizon(change, seed):
     assert error(StreamingNICA(D, horizon=HORIZON, random_state=0).fit(X), B) < 3 * clean
 
 
-@both
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_a_change_without_a_horizon_is_reported_once(Stream, dtype):
+def test_a_change_without_a_horizon_is_reported_once(dtype):
     rng = np.random.default_rng(3)
     S = random_sources("exponential", 16_000, 3, rng=rng).astype(dtype)
     A, B = rng.standard_normal((2, 3, 3)).astype(dtype)
-    network = Stream(3, random_state=0).fit(S[:12_000] @ A)
+    network = StreamingNICA(3, random_state=0).fit(S[:12_000] @ A)
     assert not network.change_detected_
     with pytest.warns(ConvergenceWarning, match="set horizon="):
         network.partial_fit(S[12_000:] @ B)
@@ -271,14 +268,13 @@ def test_a_change_without_a_horizon_is_reported_once(Stream, dtype):
 
 
 @pytest.mark.parametrize("change", ["swapped sensors", "gain of a sensor"])
-@both
-def test_changes_of_few_sensors_are_reported(Stream, change):
+def test_changes_of_few_sensors_are_reported(change):
     X = mixed("exponential", 30_000, 3, 3, seed=3, snr_db=20)[1]
     if change == "swapped sensors":
         X[15_000:, :2] = X[15_000:, 1::-1]
     else:
         X[15_000:, 0] *= 5
-    network = Stream(3, random_state=0).partial_fit(X[:15_000])
+    network = StreamingNICA(3, random_state=0).partial_fit(X[:15_000])
     with pytest.warns(ConvergenceWarning, match="the mixtures changed"):
         network.partial_fit(X[15_000:])
 

@@ -65,7 +65,7 @@ def test_a_case_is_the_estimator_alone(name):
     rows = sweep.run(body(data=[{**DATA, "T": T}], seeds=[3], network=[{"name": name, **published}]), n_jobs=1)
     S, X = mixtures(T, 3)
     if name == "NonnegativePCA":  # the paper whitens all the mixtures first
-        X, params = NoncenteredWhitener(3).fit_transform(X), params | {"whiten": False}
+        X = NoncenteredWhitener(3).fit_transform(X)
     model = cls.as_published("d3", **params) if published else cls(3, random_state=3)
     Y = model.partial_fit_transform(X)
     times = error_times(5, T)
@@ -89,14 +89,12 @@ def test_the_final_network_is_scored_on_samples_that_were_held_out():
     S, A = sparse_uniform(3500, 3, rng=4), random_mixing(3, 3, 30, rms=0.5, rng=np.random.default_rng([4, 1]))
     X = S @ A.T
     assert [row["condition"] for row in table] == [pytest.approx(30)] * 4
-    model, white = TwoCompartmentNICA(3, random_state=4).partial_fit(X[:3000]), NoncenteredWhitener(3, robust=True)
+    model, white = TwoCompartmentNICA(3, random_state=4).partial_fit(X[:3000]), NoncenteredWhitener(3)
     Y = model.transform(X[3000:])
     assert mine["sinr"] == metrics.sinr(S[3000:], Y)
     assert mine["held_out_error"] == metrics.permutation_error(S[3000:], Y)
     assert mine["amari"] == metrics.amari_distance(model.components_ @ A)
-    rule = bionica.NonnegativePCA.as_published("d3", whiten=False, random_state=4).partial_fit(
-        white.fit_transform(X[:3000])
-    )
+    rule = bionica.NonnegativePCA.as_published("d3", random_state=4).partial_fit(white.fit_transform(X[:3000]))
     assert pca["sinr"] == metrics.sinr(S[3000:], rule.transform(white.transform(X[3000:])))
     assert pca["amari"] == pytest.approx(metrics.amari_distance(rule.components_ @ white.components_ @ A))
     assert ica["amari"] < 0.1  # its outputs are centred, of any sign
@@ -143,8 +141,6 @@ class Doubled(TwoCompartmentNICA):
         return FACTOR * super().partial_fit_transform(X)
 
 class Oracle(BaseEstimator):
-    whiten = "offline"
-
     def fit_transform(self, X, y):
         assert os.environ["OMP_NUM_THREADS"] == "1"
         return y[:, ::-1]

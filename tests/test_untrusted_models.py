@@ -69,7 +69,7 @@ def test_what_is_no_file_is_refused_at_once(path, tmp_path):
 
 
 FITS = {
-    "waiting": lambda X: bionica.ConeNetwork(3, random_state=0).partial_fit(X[:20]),
+    "waiting": lambda X: bionica.StreamingNICA("auto", random_state=0).partial_fit(X[:20]),
     "BatchNICA": lambda X: bionica.BatchNICA(3, random_state=0).fit(X),
     "OfflineNICA": lambda X: OfflineNICA(3, max_iter=5, random_state=0).fit(X),
     "NoncenteredWhitener": lambda X: bionica.NoncenteredWhitener(3).fit(X),

@@ -8,7 +8,6 @@ if TYPE_CHECKING:
     from .cone.minimum_volume_cone import MinimumVolumeCone, merge
     from .errors import BionicaError, ClusterError, DivergenceError, ModelFileError
     from .model_file import load
-    from .networks.cone_network import ConeNetwork
     from .networks.interneuron import InterneuronNICA
     from .networks.local_nica import LocalNICA
     from .networks.nonnegative_pca import NonnegativePCA
@@ -27,7 +26,6 @@ _MODULE_OF = {
     "BatchNICA": "offline.batch_nica",
     "BionicaError": "errors",
     "ClusterError": "errors",
-    "ConeNetwork": "networks.cone_network",
     "Diagnosis": "trust.diagnosis",
     "DivergenceError": "errors",
     "InterneuronNICA": "networks.interneuron",
@@ -46,7 +44,7 @@ _MODULE_OF = {
 _MODULES = ("datasets", "io", "metrics", "plot", "reference", "sweep")
 
 __all__ = [
-    "BatchNICA", "BionicaError", "ClusterError", "ConeNetwork", "Diagnosis", "DivergenceError", "InterneuronNICA",
+    "BatchNICA", "BionicaError", "ClusterError", "Diagnosis", "DivergenceError", "InterneuronNICA",
     "LocalNICA", "MinimumVolumeCone", "ModelFileError", "NoncenteredWhitener", "NonnegativePCA", "StreamingNICA",
     "TwoCompartmentNICA", "TwoLayerNSM", "datasets", "io", "load", "merge", "metrics", "plot", "reference",
     "separate", "sweep",

@@ -66,7 +66,6 @@ PARAMETERS: dict[str, Any] = {
     "settle_steps": [allowed.interval(Integral, 1, 10**6)],  # with a safe gamma, only a singular network needs more
     "guards": [allowed.BOOLEAN, allowed.instance(list, tuple, set, frozenset)],
     "init": [allowed.options("random"), allowed.instance(dict)],
-    "whiten": [allowed.options("offline", "online"), allowed.options(False)],
     **dict.fromkeys(("n_epochs", "max_iter"), (allowed.COUNT,)),
     "random_state": allowed.RANDOM,
 }
@@ -525,14 +524,6 @@ def weights(name: str, doc: str) -> Any:
     return property(lambda network: network._weight(name), doc=doc)
 
 
-def offline_only_in_fit(network: Any, X: Any, state: Any) -> None:
-    """Refuse to start a stream behind an offline whitening, which needs all data."""
-    if network.whiten == "offline" and X is None and state is None:
-        raise ValueError(
-            "whiten='offline' computes the whitening from all data: call fit first, or use whiten='online' for a stream"
-        )
-
-
 class OfThePaper:
     """Mixin of the networks that are in the paper: `as_published`."""
 
@@ -746,12 +737,6 @@ class OnlineEstimator(Separator, Estimator):
         return dict(zip(REPAIRS, map(int, self._started().repairs), strict=True))
 
     @property
-    def change_detected_(self) -> bool:
-        """Whether the mixing changed while the network learned without a horizon. False for networks that do not detect changes."""
-        self._started()
-        return bool(self._learner.changed[0])
-
-    @property
     def _n_features_out(self) -> int:
         d = self._learner.n_outputs
         return len(self.components_) if d is None else int(d)
@@ -768,16 +753,9 @@ class OnlineEstimator(Separator, Estimator):
         problems = [] if learner.count is None else undecided(learner.count)
         repairs = getattr(learner.state, "repairs", None)  # of a network
         if repairs is not None and repairs[UNSETTLED]:
-            remedy = "lower eta0"  # ConeNetwork
-            if "settle_steps" in self._config:
-                remedy = "raise settle_steps or settle_tol, change gamma, or use dynamics='exact' and decoupled=False"
-            reason = f"the neurons did not settle for some samples (repairs_ counts them): {remedy}"
-            problems.append(finding("converged", reason=reason))
-        if learner.changed[0]:
             reason = (
-                "the mixtures changed: outputs became far more correlated, and past and present are averaged. If the "
-                "mixing changes, set horizon= to the number of samples to remember (1,000 + 100 n_components or more). If sources "
-                "are on and off for long, or neighbouring samples are alike, ignore this. If sensors failed, omit these samples"
+                "the neurons did not settle for some samples (repairs_ counts them): raise settle_steps or settle_tol, change "
+                "gamma, or use dynamics='exact' and decoupled=False"
             )
             problems.append(finding("converged", reason=reason))
         return problems

@@ -52,18 +52,17 @@ _SCALARS = {int: ":count", float: ":float64", bool: ":bool"}
 
 
 class Record(NamedTuple):
-    """A class of named tuples; schemas of its arrays by dotted name; parts without a type hint; whether it may be None."""
+    """A class of named tuples; schemas of its arrays by dotted name; whether it may be None."""
 
     make: Any
     schemas: Mapping[str, str]
-    parts: Mapping[str, Any] = {}
     optional: bool = False
 
 
-def _built(make: Any, parts: Mapping[str, Any], values: Iterator[Any]) -> Any:
+def _built(make: Any, values: Iterator[Any]) -> Any:
     """A named tuple of its values in the order of `leaf_types`."""
-    hints = {**get_type_hints(make), **parts}.values()
-    return make(*(_built(hint, {}, values) if hasattr(hint, "_fields") else next(values) for hint in hints))
+    hints = get_type_hints(make).values()
+    return make(*(_built(hint, values) if hasattr(hint, "_fields") else next(values) for hint in hints))
 
 
 def _saved(estimator: Any, rule: Any, is_present: Callable[[str], bool]) -> tuple[dict[str, Any], dict[str, str]]:
@@ -72,14 +71,14 @@ def _saved(estimator: Any, rule: Any, is_present: Callable[[str], bool]) -> tupl
     if rule is not None:
         if rule not in RULES:
             raise ValueError(f"no network has the rule {str(rule)[:80]!r}")
-        saved["_state"] = Record(RULES[rule].State, {**RULES[rule].shapes, **BOOKKEEPING}, RULES[rule].parts)
+        saved["_state"] = Record(RULES[rule].State, {**RULES[rule].shapes, **BOOKKEEPING})
     saved = {name: kind for name, kind in saved.items() if is_present(name) or not getattr(kind, "optional", False)}
     schema: dict[str, str] = {}
     for name, kind in saved.items():
         if isinstance(kind, str):
             schema[name] = kind
         else:
-            leaves = leaf_types(kind.make, kind.parts)
+            leaves = leaf_types(kind.make)
             schema |= {f"{name}.{leaf}": kind.schemas.get(leaf) or _SCALARS[hint] for leaf, hint in leaves}
     return saved, schema
 
@@ -289,5 +288,5 @@ def _fill(estimator: Any, header: dict[str, Any], arrays: Mapping[str, Array]) -
     values = (arrays[key].item() if spec.startswith(":") else arrays[key] for key, spec in schema.items())
     restored: dict[str, Any] = dict.fromkeys(type(estimator)._saved)  # None, where a file has none
     for name, kind in saved.items():
-        restored[name] = next(values) if isinstance(kind, str) else _built(kind.make, kind.parts, values)
+        restored[name] = next(values) if isinstance(kind, str) else _built(kind.make, values)
     estimator._restore(restored)

@@ -271,8 +271,8 @@ def record_weights(network: Any, X: ArrayLike, every: int = 100) -> dict[str, np
     Returns
     -------
     dict of str to ndarray
-        "n_samples": how many samples the network had learned from; and under the name of its attribute each kind of weights, and
-        `kappa_` of a `ConeNetwork`, (n_records, n_outputs, n_inputs). `weights` draws them.
+        "n_samples": how many samples the network had learned from; and under the name of its attribute each kind of weights,
+        (n_records, n_outputs, n_inputs). `weights` draws them.
 
     Examples
     --------
@@ -284,7 +284,7 @@ def record_weights(network: Any, X: ArrayLike, every: int = 100) -> dict[str, np
     """
     if every < 1:
         raise ValueError(f"every={every} must be at least 1")
-    names = sorted(name for name in dir(type(network)) if name == "kappa_" or (name[0] == "W" and name[-1] == "_"))
+    names = sorted(name for name in dir(type(network)) if name[0] == "W" and name[-1] == "_")
     if not names:
         raise ValueError(f"{type(network).__name__} has no weights: pass a network, for example TwoCompartmentNICA")
     rows = np.asarray(X)
@@ -356,7 +356,7 @@ def _over_time(record: Mapping[str, np.ndarray]) -> Any:
     for axis, name in zip(axes, names, strict=True):
         for i, values in enumerate(np.moveaxis(record[name], 1, 0)):
             axis.plot(record["n_samples"], values.reshape(len(values), -1), color=f"C{i}", linewidth=1, alpha=0.8)
-        axis.set(xlabel="samples", title=name.rstrip("_"), yscale="log" if name == "kappa_" else "linear")
+        axis.set(xlabel="samples", title=name.rstrip("_"))
     return axes
 
 
@@ -373,8 +373,8 @@ def circuit(network: Any, *, ax: Any = None) -> Any:
     Parameters
     ----------
     network : estimator
-        A network that has learned: `InterneuronNICA`, `TwoCompartmentNICA`, `LocalNICA`, `TwoLayerNSM`, `NonnegativePCA` or
-        `ConeNetwork` (whose synapses from the mixtures include the whitening).
+        A network that has learned: `InterneuronNICA`, `TwoCompartmentNICA`, `LocalNICA`, `TwoLayerNSM` or
+        `NonnegativePCA`.
     ax : matplotlib Axes, optional
         Where to draw; returned.
 

@@ -1,6 +1,6 @@
 """StreamingNICA, the orthant rotation: nonnegative ICA of a stream without a learning rate. *Beyond the paper.*
 
-K whitens the mixtures, v = K x (see `kernels.running_whitening`), and V is turned until o = V v >= 0. Let o = p + e, its positive
+K whitens the mixtures, v = K x (see `running_whitening`), and V is turned until o = V v >= 0. Let o = p + e, its positive
 and negative parts, which are orthogonal. The rotation of the plane of a = p/|p| and b = e/|e| that takes o to p puts this sample
 into the orthant. If |e| is more than rounding (64 eps |o|) V is turned in that plane by phi:
 
@@ -38,17 +38,18 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from sklearn.utils import check_random_state
 
+from . import running_whitening as whitening
 from ._compat.sklearn import AUTO, COUNT
 from .cone.count import count_sources
 from .estimator import PARAMETERS, OnlineEstimator, counted
-from .kernels import running_whitening as whitening
 from .kernels.guards import Guards
 from .kernels.learner import Buffered, NetworkLearner
 from .kernels.plasticity import apply, apply_transposed, averaging_weight, dot, dot_rows, dot_vectors, follow_matrix
-from .kernels.rule import Rule, first_state, hot, ordered, orthonormal_rows, register, shapes, working
+from .kernels.rule import Rule, first_state, hot, ordered, orthonormal_rows, register, working
 from .kernels.settling import Exact
 from .offline.whitening import some_rows
 from .samples import Array
+from .trust.findings import Finding, finding
 
 #: Of lambda (see above).
 LARGE_ANGLE, SMALL, TURNS = 10.0, 0.3, 500.0
@@ -119,7 +120,7 @@ def learn(state, work, params, X, row, eta):
         apply_transposed(V, a, work.Va)
         apply_transposed(V, b, work.Vb)
         turn(V, a, b, work.Va, work.Vb, cos_1, sin)
-    _, _, m = whitening.update_whitening(white, dv, q, g, horizon, work.Va)
+    m = whitening.update_whitening(white, dv, q, g, horizon, work.Va)
     if params.projects:
         gather(state, work, g, m)
     age = white.age[0]
@@ -250,18 +251,35 @@ def unmixing(state: State) -> np.ndarray:
     return np.asarray(state.V_mean @ state.white.K @ state.F)
 
 
+def is_due(state, params):
+    """Whether `maintain_all` is due."""
+    return whitening.is_due(state.white)
+
+
 RULE = register(
     Rule(
-        "orthant_rotation", State, Params,
-        whitening.SHAPES | shapes(dk="F", kd="P") | {
-            "V": "dd:float64", "V_mean": "dd:float64", "x_bar": "k:float64", "u_bar": "d:float64",
-            "turned": "1:float64", "outside": "1:float64",
+        "orthant_rotation",
+        State,
+        Params,
+        {
+            **whitening.SHAPES,
+            "F": "dk",
+            "P": "kd",
+            "V": "dd:float64",
+            "V_mean": "dd:float64",
+            "x_bar": "k:float64",
+            "u_bar": "d:float64",
+            "turned": "1:float64",
+            "outside": "1:float64",
         },
         working("orthant_rotation", d="y u", k="dx", **{"d:float64": "v dv out a b Va Vb"}),
-        settle, learn, unmixing, is_due=lambda state, params: whitening.is_due(state.white), maintain=maintain_all,
-        parts={"white": whitening.WhiteningState}, changed="white.changed",
+        settle,
+        learn,
+        unmixing,
+        is_due=is_due,
+        maintain=maintain_all,
     )
-)  # fmt: skip
+)
 
 
 class StreamingNICA(OnlineEstimator):
@@ -270,7 +288,7 @@ class StreamingNICA(OnlineEstimator):
     Each sample updates the whitening of the mixtures, and turns it in the plane of its positive and negative outputs until the
     outputs are nonnegative (`bionica.streaming_nica`). One pass ends where `BatchNICA` ends. There is nothing to tune.
     Outputs exist from the second sample on (the first sets the scale). They have unit variance; their order is arbitrary. An
-    outlier has almost no weight (`bionica.kernels.running_whitening`), and a sensor that repeats a sample for long has no effect.
+    outlier has almost no weight (`bionica.running_whitening`), and a sensor that repeats a sample for long has no effect.
 
     Parameters
     ----------
@@ -342,6 +360,22 @@ class StreamingNICA(OnlineEstimator):
         return _learner(init(self._number_of_outputs(k, X), k, dtype, rng) if state is None else state, horizon)
 
     count_ = counted
+
+    @property
+    def change_detected_(self) -> bool:
+        """Whether the mixing changed while the network learned without a horizon."""
+        return bool(self._started().white.changed[0])
+
+    def _problems(self) -> list[Finding]:
+        problems = super()._problems()
+        if self._learner.state is not None and self.change_detected_:
+            reason = (
+                "the mixtures changed: outputs became far more correlated, and past and present are averaged. If the "
+                "mixing changes, set horizon= to the number of samples to remember (1,000 + 100 n_components or more). If sources "
+                "are on and off for long, or neighbouring samples are alike, ignore this. If sensors failed, omit these samples"
+            )
+            problems.append(finding("converged", reason=reason))
+        return problems
 
 
 def _learner(state: State, horizon: int) -> NetworkLearner:

@@ -33,7 +33,7 @@ class DemoNetwork(NamedTuple):
 
     cls: str
     origin: str
-    local: str  # yes, no or partly
+    local: str  # yes or no
     sentence: str
 
 
@@ -53,10 +53,6 @@ NETWORKS = {
     "StreamingNICA": DemoNetwork(
         "StreamingNICA", "bionica", "no",
         "Not in the paper, not local and not a circuit: an algorithm for data. The numbers are its unmixing matrix.",
-    ),
-    "ConeNetwork": DemoNetwork(
-        "ConeNetwork", "bionica", "partly",
-        "Not in the paper: local rules behind a whitening, which is not local. For sources that are correlated.",
     ),
 }  # fmt: skip
 
@@ -81,8 +77,6 @@ def problems(rng: np.random.Generator) -> dict[str, Problem]:
 
     i, j = np.indices((320, 320)) / 320
     stripes = filled(*(np.floor(8 * u) % 2 == 0 for u in (i, j, i + j)))
-    angles = 2 * np.pi * np.arange(3) / 3
-    discs = filled(*(np.hypot(i - 0.5 - 0.08 * np.cos(a), j - 0.5 - 0.08 * np.sin(a)) < 0.3 for a in angles))
     return {
         "Sources of the paper": Problem(
             stripes, i.shape, "d3", "Algorithm 1",
@@ -96,10 +90,6 @@ def problems(rng: np.random.Generator) -> dict[str, Problem]:
             "images and the paper's settings for these, and seldom learn these in one pass. LocalNICA learns them, with faint "
             "traces of the other pictures. StreamingNICA, which is not local, does better.",
         ),
-        "Sources that overlap": Problem(
-            discs, i.shape, "d3", "ConeNetwork",
-            "Three discs that overlap: their pixels are correlated, and every method but ConeNetwork assumes that they are not.",
-        ),
     }  # fmt: skip
 
 
@@ -112,9 +102,9 @@ def demo(
 ) -> None:
     """Mix three pictures, let networks recover them pixel by pixel, and make a page that shows how.
 
-    Algorithms 1 and 2 of the paper, and LocalNICA, StreamingNICA and ConeNetwork, which are not in it, learn sources of the paper,
-    photographs, and sources that overlap. Each sees every pixel once, in random order, and starts from random weights. On the page
-    a slider moves the recovered pictures and the synapses of the network that is selected.
+    Algorithms 1 and 2 of the paper, and LocalNICA and StreamingNICA, which are not in it, learn sources of the paper and
+    photographs. Each sees every pixel once, in random order, and starts from random weights. On the page a slider moves the
+    recovered pictures and the synapses of the network that is selected.
 
     For example: bionica demo --seed 1 -o another
     """
@@ -182,7 +172,7 @@ def _learn(about: DemoNetwork, problem: Problem, X: Any, seed: int) -> dict[int,
 
 
 def _outputs(S: Any, network: Any, X: Any) -> tuple[Any, float]:
-    """Return the outputs, scaled to variance 1 (those of `ConeNetwork` have mean 1), and their error."""
+    """Return the outputs, scaled to variance 1, and their error."""
     from ..metrics import permutation_error
 
     Y = network.transform(X)

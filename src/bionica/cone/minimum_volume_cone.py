@@ -427,7 +427,6 @@ class _ConeLearner:
 
     n_outputs = property(lambda self: len(self.state.fit.components))
     n_samples_seen = property(lambda self: self.state.n)
-    changed = (False,)  # a stream of the cone detects no change
 
     def backup(self) -> sketch.State:
         """The state, which no call changes in place."""

@@ -7,7 +7,7 @@ A learner has
     outputs(X)               the outputs for rows of its dtype, with what was learned so far
     backup(), restore(b)     before and after a call that fails: the model is as it was
     state, waiting           what a model file holds: arrays, and samples that wait for their block
-    n_outputs, dtype, n_samples_seen, block, changed
+    n_outputs, dtype, n_samples_seen, block
 
 `NetworkLearner` takes samples through the compiled loop. `Buffered` collects blocks for what starts from, or learns from, blocks of
 samples. Blocks are counted from the first sample, not from the calls, so that a model has the same bits however a stream is cut.
@@ -16,7 +16,6 @@ samples. Blocks are counted from the first sample, not from the calls, so that a
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,7 +24,7 @@ from sklearn.exceptions import NotFittedError
 
 from .._compat.blas import one_blas_thread
 from .loop import NO_RATES, Diverged, prepare
-from .rule import Rule, in_buffers, lengths, rule_of
+from .rule import Rule, in_buffers, lengths
 
 #: Most bytes of samples in a compiled call, which Ctrl-C cannot interrupt.
 _BLOCK_BYTES = 2**20
@@ -80,7 +79,6 @@ class NetworkLearner:
     block = 0  # it takes any number of samples
 
     def __init__(self, state: Any, params: Any, rates: Sequence[Schedule], readout: Any = None) -> None:
-        rule = rule_of(state)
         self.state, self._buffers = in_buffers(state)
         self._floats = [buffer for buffer in self._buffers if buffer.dtype.kind == "f"]
         self.params, self.rates, self.read = params, tuple(rates), readout
@@ -88,7 +86,6 @@ class NetworkLearner:
         self.waiting = np.empty((0, n["k"]), self.dtype)
         self._lock = threading.Lock()
         self._rows: Any = None  # the loop, compiled when the first sample comes
-        self.changed = attrgetter(rule.changed)(self.state) if rule.changed else (False,)  # whether the mixing changed
         self._ahead: tuple[int, np.ndarray] = (0, NO_RATES)
         self._read: Any = None
         self.count: Any = None  # of the sources, if they were counted
@@ -269,12 +266,6 @@ class Buffered:
         if self.n_outputs is None:
             raise self.not_started()
         return np.zeros((len(X), self.n_outputs), self.dtype)
-
-    def varied(self, rule: Rule) -> NetworkLearner:
-        """Not here: the first block would be learned by the rule itself."""
-        raise ValueError(
-            f"{rule.name!r}: a network that starts from a first block has no variants (whiten='online' starts so)"
-        )
 
     def not_started(self) -> NotFittedError:
         """The error of a learner that has no weights."""

@@ -108,14 +108,12 @@ class Rule:
     rate: Callable[..., float] = lambda state, work, params, X, row, rates: rates[row, 0]
     is_due: Callable[..., bool] = lambda state, params: False
     maintain: Callable[..., Any] | None = None
-    parts: Mapping[str, Any] = field(default_factory=dict)  # fields that are NamedTuples; their arrays are 'part.name'
     products: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # fields that are the product of two others
     # Inverses of symmetric matrices, which the exact solver reads.
     inverses: Mapping[str, str] = field(default_factory=dict)
     step: Any = None  # the rule in plain NumPy; then workspace, settle and learn are None
     # Of a variant: first values of what it adds.
     first: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
-    changed: str | None = None  # the flag that says whether the mixing changed while the network learned
 
 
 #: Every rule by its State.
@@ -126,7 +124,7 @@ RULES: dict[str, Rule] = {}
 
 def register(rule: Rule) -> Rule:
     """Make a rule known, and return it; ValueError if its record does not describe its State."""
-    fields = {name for name, _ in leaf_types(rule.State, rule.parts)} - {*BOOKKEEPING}
+    fields = {name for name, _ in leaf_types(rule.State)} - {*BOOKKEEPING}
     if fields != {*rule.shapes} - {*BOOKKEEPING}:
         different = sorted(fields ^ ({*rule.shapes} - {*BOOKKEEPING}))
         raise ValueError(f"rule {rule.name!r}: shapes and the fields of State differ in {different}")
@@ -136,7 +134,7 @@ def register(rule: Rule) -> Rule:
         )
     if missing := {*BOOKKEEPING} - {*rule.State._fields}:
         raise ValueError(f"rule {rule.name!r}: State lacks {sorted(missing)}, which every State has")
-    named = [*rule.products, *rule.inverses, *filter(None, [rule.changed])]
+    named = [*rule.products, *rule.inverses]
     if unknown := {*named} - fields:
         raise ValueError(f"rule {rule.name!r}: State has no field {sorted(unknown)}, which the record names")
     if _BY_STATE.setdefault(rule.State, rule) is not rule:
@@ -193,16 +191,16 @@ def variant(rule: Rule, name: str, arrays: Mapping[str, tuple[str, Any]] | None 
     """
     new = arrays or {}
     types = [*get_type_hints(rule.State).items(), *((each, np.ndarray) for each in new)]
-    State = state_class(name, [(each, rule.parts.get(each, kind)) for each, kind in types])
+    State = state_class(name, types)
     shapes = {**rule.shapes, **{each: shape for each, (shape, _) in new.items()}}
     first = {each: start for each, (_, start) in new.items()}
     return register(replace(rule, name=name, State=State, shapes=shapes, first=first, **functions))
 
 
-def leaf_types(make: Any, parts: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Dotted names and types of all arrays and numbers in a class of named tuples; `parts` are fields without a type hint."""
-    for name, hint in {**get_type_hints(make), **parts}.items():
-        yield from leaf_types(hint, {}, f"{prefix}{name}.") if hasattr(hint, "_fields") else [(prefix + name, hint)]
+def leaf_types(make: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Dotted names and types of all arrays and numbers in a class of named tuples; its parts are named tuples too."""
+    for name, hint in get_type_hints(make).items():
+        yield from leaf_types(hint, f"{prefix}{name}.") if hasattr(hint, "_fields") else [(prefix + name, hint)]
 
 
 def rule_of(state: Any) -> Rule:
@@ -221,7 +219,7 @@ def first_state(rule: Rule, dtype: Any, rng: np.random.RandomState, given: Mappi
     given = {**given, "rng": rng.randint(1, 2147483562)}
     specs = {**rule.shapes, **BOOKKEEPING}
     sizes = {n: m for name in specs.keys() & given for n, m in zip(specs[name], np.shape(given[name]), strict=False)}
-    fields = {name: given[name] for name in rule.parts}
+    fields = {name: given[name] for name, hint in get_type_hints(rule.State).items() if hasattr(hint, "_fields")}
     for name in [name for name in rule.State._fields if name not in fields]:
         letters, _, kind = specs[name].partition(":")
         shape = [sizes[letter] for letter in letters] if letters.isalpha() else int(letters)

@@ -193,7 +193,7 @@ RULE = register(
         shapes(dk="W_xz U W_xz_mean", dd="W_zz H W_zz_mean", k="x.mean x.variance x.change x.last x.pace",
                d="c.mean c.variance c.change c.last c.pace z_bar n") | {"connected": "k:bool"},
         working("local_nica", d="c y dz g r", k="gain", **{"1d": "C"}), settle, learn, unmixing, inspect, track, average,
-        parts={"x": Activity, "c": Activity}, inverses={"H": "W_zz"},
+        inverses={"H": "W_zz"},
     )
 )  # fmt: skip
 

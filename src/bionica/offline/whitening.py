@@ -440,16 +440,3 @@ def rank_of(X: Array, *, centred: bool = True) -> int:
     """
     rows = X if X.shape[1] <= WIDE else X[row_sample(*X.shape, most=2 * WIDE, numbers=1 << 24)]
     return leading(rows / rows.dtype.type(largest(rows)), centred=centred).rank
-
-
-def padded_whitening(block: Array, d: int, *, centred: bool = True) -> tuple[Array, Array]:
-    """F (d, k), the whitening of a block on d directions, and its right inverse; directions that are not in it are scaled alike."""
-    scale = largest(block)
-    white = leading(block / scale, d, centred=centred)
-    F, inverse, rank = white.matrix, white.inverse, len(white.matrix)
-    if rank < d:
-        typical = float(np.sqrt(white.eigenvalues.mean())) if rank else 1.0
-        basis = np.linalg.qr(np.hstack([inverse, np.eye(block.shape[1], d)]))[0][:, rank:d]
-        F = np.vstack([F, basis.T / typical])
-        inverse = np.hstack([inverse, basis * typical])
-    return F / scale, inverse * scale

@@ -345,9 +345,9 @@ class Case:
     def start(self) -> tuple[Any, Any]:
         """Return the transformer that all mixtures go through first, or None, and the estimator."""
         model = self.estimator()
-        if not isinstance(model, bionica.NonnegativePCA) or model.whiten != "offline":
+        if not isinstance(model, bionica.NonnegativePCA):
             return None, model
-        return bionica.NoncenteredWhitener(model.n_components, robust=True), model.set_params(whiten=False)
+        return bionica.NoncenteredWhitener(model.n_components), model  # as in the paper, with all samples
 
 
 @dataclass(frozen=True)

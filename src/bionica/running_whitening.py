@@ -1,4 +1,4 @@
-"""The running whitening of a stream: weight of a sample, start, change, restart; and what whitens the input of a layer.
+"""The running whitening of `StreamingNICA`: weight of a sample, start, change, restart.
 
 K whitens, K C K' = I for the running covariance C of the input u. For each sample, with v = K u, v_bar = K u_bar, dv = v - v_bar,
 q = |dv|^2 and g <= 1 the weight of the sample,
@@ -39,20 +39,15 @@ stays finite if a channel freezes.
 
 Reduction loops must not also write arrays, and divisions are outside of loops: otherwise the compiler chooses between vectorised
 and scalar code, which round differently, by where the arrays lie in memory.
-
-*Before a layer.* A network may have this whitening, a fixed matrix, or nothing before its layer, as its part `front` (parameter
-`whiten`): `Running`, v = K F x with F from a first block; `Fixed`, F x; `Raw`, x. A layer whose rule is that of
-second moments asks for P = <h h'>^-1 of its input h too: P = I - v_bar v_bar'/(1 + |v_bar|^2), I, or 3 I/<x'x/d> (`presynaptic`).
 """
 
 import math
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .plasticity import apply, apply_transposed, dot_vectors, project
-from .rule import RATE, RESTART, Rule, cold, generic, hot, register, state_class
+from .kernels.plasticity import apply_transposed, dot_vectors
+from .kernels.rule import RESTART, cold, hot
 
 #: The quantiles r_1 and r_2 are exceeded by these shares of the samples.
 P_1, P_2 = 0.02, 0.005
@@ -73,8 +68,6 @@ FLOOR, FLOOR_HORIZON = 1e-16, 1e-10
 BLOCK, LONGEST = 30.0, 25.0
 #: What is added to the variance of each output of a block.
 SILENT = 0.01
-#: <x'x> of raw mixtures is mostly along their mean: <x'x/d> is about this many times the power elsewhere.
-ALONG_MEAN = 3.0
 #: See above.
 CORRELATED, FAR, PAST = 0.05, 15.0, 8.0
 
@@ -101,79 +94,50 @@ class WhiteningState(NamedTuple):
     changed: np.ndarray  # whether the mixing has changed
 
 
-#: Shapes of these arrays, for rules that have them as their part `white`. K is float64 for inputs of any dtype: in float32 rounding
-#: left an error of 1e-3 after 10^7 samples.
+#: Shapes of these arrays, by their names in the State of StreamingNICA. K is float64 for inputs of any dtype: in float32
+#: rounding left an error of 1e-3 after 10^7 samples.
 SHAPES = {
-    "white.last": "d", "white.K": "dd:float64", "white.v_bar": "d:float64", "white.tails": "2:float64",
-    "white.products": "dd:float64", "white.sums": "d:float64", "white.usual": "2:float64", "white.changed": "1:bool",
-    **dict.fromkeys(("white.n", "white.age"), "1:samples"),
-    **{f"white.{name}": "1:float64" for name in ("run", "power", "prior", "due", "level", "length", "blocks")},
-}  # fmt: skip
-
-
-class Running(NamedTuple):
-    """Whitens the input of a layer, v = K F x."""
-
-    white: WhiteningState
-    F: np.ndarray
-
-
-class Fixed(NamedTuple):
-    """Whitens the input of a layer by a matrix that was computed from all data."""
-
-    F: np.ndarray
-
-
-class Raw(NamedTuple):
-    """Leaves the input of a layer as it is."""
-
-    size: np.ndarray  # running mean of x'x/d
-
-
-class FrontWork(NamedTuple):
-    """Scratch arrays of a front; h is the input of the layer, p is P h."""
-
-    h: np.ndarray
-    p: np.ndarray
-    u: np.ndarray  # F x
-    dv: np.ndarray
-    w: np.ndarray
-
-
-#: The three fronts by the value of `whiten`, and the shapes of their arrays, for rules that have one as their part `front`.
-_FRONTS: dict[Any, tuple[Any, dict[str, str]]] = {
-    "online": (Running, {"front.F": "dk"} | {f"front.{name}": dims for name, dims in SHAPES.items()}),
-    "offline": (Fixed, {"front.F": "dk"}),
-    False: (Raw, {"front.size": "1:float64"}),
+    "white.last": "d",
+    "white.K": "dd:float64",
+    "white.v_bar": "d:float64",
+    "white.tails": "2:float64",
+    "white.products": "dd:float64",
+    "white.sums": "d:float64",
+    "white.usual": "2:float64",
+    "white.changed": "1:bool",
+    "white.n": "1:samples",
+    "white.age": "1:samples",
+    "white.run": "1:float64",
+    "white.power": "1:float64",
+    "white.prior": "1:float64",
+    "white.due": "1:float64",
+    "white.level": "1:float64",
+    "white.length": "1:float64",
+    "white.blocks": "1:float64",
 }
 
 
-def behind_fronts(rule: Rule, raw: str, maintain: Any) -> dict[Any, Rule]:
-    """Register a rule behind each of the three fronts, by the value of `whiten`; `raw` ends its name without a whitening.
-
-    Letters "dh" of its shapes are "dd" behind a whitening, otherwise "dk". `maintain` follows a running whitening.
-    """
-    due = lambda state, params: is_due(state.front.white)  # noqa: E731
-    upkeep = {"is_due": due, "maintain": maintain, "changed": "front.white.changed"}
-    rules = {}
-    for whiten, (Front, shapes) in _FRONTS.items():
-        name, parts = f"{rule.name}_{whiten or raw}", {"front": Front, **rule.parts}
-        State = state_class(name, [(field, parts.get(field, np.ndarray)) for field in rule.State._fields])
-        shapes = shapes | {array: dims.replace("h", "d" if whiten else "k") for array, dims in rule.shapes.items()}
-        more: Any = upkeep if whiten == "online" else {}
-        rules[whiten] = register(replace(rule, name=name, State=State, shapes=shapes, parts=parts, **more))
-    return rules
-
-
-def start(d: int, dtype: Any, v_bar: Any = None, n: int = 0) -> WhiteningState:
-    """Return a whitening before its first sample; or, with n samples behind it, K = I and v_bar the mean."""
-    one = {name: np.zeros(1) for name in ("run", "prior", "length", "blocks")}
+def start(d: int, dtype: Any) -> WhiteningState:
+    """Return a whitening before its first sample."""
     return WhiteningState(
-        K=np.eye(d), v_bar=np.zeros(d) if v_bar is None else v_bar.astype(np.float64),
-        n=np.full(1, float(n)), age=np.full(1, float(n)), tails=np.full(2, 10.0 * d), last=np.zeros(d, dtype),
-        power=np.full(1, float(n > 0)), due=np.full(1, float(n)), level=np.ones(1),
-        products=np.zeros((d, d)), sums=np.zeros(d), usual=np.zeros(2), changed=np.zeros(1, np.bool_), **one,
-    )  # fmt: skip
+        K=np.eye(d),
+        v_bar=np.zeros(d),
+        n=np.zeros(1),
+        age=np.zeros(1),
+        tails=np.full(2, 10.0 * d),
+        last=np.zeros(d, dtype),
+        run=np.zeros(1),
+        power=np.zeros(1),
+        prior=np.zeros(1),
+        due=np.zeros(1),
+        level=np.ones(1),
+        products=np.zeros((d, d)),
+        sums=np.zeros(d),
+        length=np.zeros(1),
+        blocks=np.zeros(1),
+        usual=np.zeros(2),
+        changed=np.zeros(1, np.bool_),
+    )
 
 
 # ---------------------------------------------------------------------------------------------- one sample
@@ -270,7 +234,7 @@ def weigh(white, v, dv):
 
 @hot
 def update_whitening(white, dv, q, g, horizon, scratch):
-    """Count a sample of weight g, K <- f (I + beta dv dv') K, v_bar <- f (I + beta dv dv')(v_bar + m dv); returns f, beta, m."""
+    """Count a sample of weight g, K <- f (I + beta dv dv') K, v_bar <- f (I + beta dv dv')(v_bar + m dv); returns m."""
     K, v_bar, n, age = white.K, white.v_bar, white.n, white.age
     age[0] += g
     n[0] += g
@@ -289,7 +253,7 @@ def update_whitening(white, dv, q, g, horizon, scratch):
         z = f * beta * dv[i]
         for j in range(dv.shape[0]):
             K[i, j] = f * K[i, j] + z * scratch[j]
-    return f, beta, m
+    return m
 
 
 @hot
@@ -372,121 +336,3 @@ def is_unusual(white: WhiteningState, V: np.ndarray, horizon: int) -> bool:
     usual[0] += (c - usual[0]) / min(blocks[0], PAST)  # the mean, and the mean deviation
     usual[1] += (abs(c - usual[0]) - usual[1]) / min(blocks[0], PAST)
     return bool(unusual)
-
-
-# ---------------------------------------------------------------------------------------------- before a layer
-
-
-@generic
-def enter(front, work, X, row):
-    """work.h <- the input of the layer for the mixture X[row]."""
-
-
-@generic
-def weigh_input(front, work, events):
-    """The weight of the sample; 0 if nothing is learned from it."""
-
-
-@generic
-def presynaptic(front, work):
-    """work.p <- P h; returns h'P h."""
-
-
-@generic
-def adapt(front, work, g, horizon, t, d):
-    """What the front of d neurons learns from the t-th sample, of weight g; returns f and beta of K <- f (I + beta dv dv') K."""
-
-
-@enter.register(Running)
-def _enter_running(front, work, X, row):
-    project(front.F, X, row, work.u)
-    apply(front.white.K, work.u, work.h)
-
-
-@enter.register(Fixed)
-def _enter_fixed(front, work, X, row):
-    project(front.F, X, row, work.h)
-
-
-@enter.register(Raw)
-def _enter_raw(front, work, X, row):
-    for j in range(work.h.shape[0]):
-        work.h[j] = X[row, j]
-
-
-@weigh_input.register(Running)
-def _weigh_running(front, work, events):
-    if not is_usable(front.white, work.u, work.h):
-        return 0.0
-    _, g = weigh(front.white, work.h, work.dv)
-    events[RATE] += g < 1
-    return g
-
-
-@weigh_input.register(tuple)
-def _weigh_nothing(front, work, events):
-    return 1.0
-
-
-@presynaptic.register(Running)
-def _presynaptic_running(front, work):
-    h, p, v_bar = work.h, work.p, front.white.v_bar
-    along = dot_vectors(v_bar, h) / (1 + dot_vectors(v_bar, v_bar))
-    for j in range(h.shape[0]):
-        p[j] = h[j] - along * v_bar[j]
-    return dot_vectors(p, h)
-
-
-@presynaptic.register(Fixed)
-def _presynaptic_fixed(front, work):
-    for j in range(work.h.shape[0]):
-        work.p[j] = work.h[j]
-    return dot_vectors(work.h, work.h)
-
-
-@presynaptic.register(Raw)
-def _presynaptic_raw(front, work):
-    scale = work.h.dtype.type(ALONG_MEAN / front.size[0])
-    for j in range(work.h.shape[0]):
-        work.p[j] = scale * work.h[j]
-    return dot_vectors(work.p, work.h)
-
-
-@adapt.register(Running)
-def _adapt_running(front, work, g, horizon, t, d):
-    f, beta, _ = update_whitening(front.white, work.dv, dot_vectors(work.dv, work.dv), g, horizon, work.w)
-    return f, beta
-
-
-@adapt.register(Fixed)
-def _adapt_fixed(front, work, g, horizon, t, d):
-    return 1.0, 0.0
-
-
-@adapt.register(Raw)
-def _adapt_raw(front, work, g, horizon, t, d):
-    n = t + work.h.shape[0]
-    if horizon > 0:
-        n = min(n, horizon)
-    energy = min(dot_vectors(work.h, work.h) / d, LARGER * front.size[0])
-    front.size[0] += (energy - front.size[0]) / n
-    return 1.0, 0.0
-
-
-def first_block(d: int) -> int:
-    """Samples from which a network of d outputs starts; in fewer than 200 outliers are not recognised."""
-    return max(200, 100 + 20 * d)
-
-
-def front_work(front: Any, k: int, dtype: Any) -> FrontWork:
-    """Allocate scratch arrays of a front of k mixtures, for a network of this dtype."""
-    n = k if isinstance(front, Raw) else len(front.F)
-    h, p = np.zeros((2, n), np.float64 if isinstance(front, Running) else dtype)
-    return FrontWork(h, p, np.zeros(n, dtype), *np.zeros((2, n)))
-
-
-def through_front(W: np.ndarray, front: Any) -> np.ndarray:
-    """Weights from the mixtures, for weights W from what a front makes of them."""
-    if isinstance(front, Raw):
-        return W
-    return np.asarray(W @ (front.F if isinstance(front, Fixed) else (front.white.K @ front.F).astype(W.dtype)))
