@@ -15,7 +15,6 @@ from threadpoolctl import threadpool_limits
 import bionica
 from bionica import BatchNICA, ConeNetwork, MinimumVolumeCone, NoncenteredWhitener, NonnegativePCA
 from bionica.kernels.rule import to_arrays
-from bionica.offline import OfflineNICA
 from conftest import ESTIMATORS, NETWORKS, mixtures
 
 SINGLE_LAYER = [bionica.InterneuronNICA, bionica.TwoCompartmentNICA]
@@ -48,7 +47,6 @@ def same_bits(a, b):
         *(Network() for Network in NETWORKS),
         *(BatchNICA(n) for n in (None, 1)),
         *(NoncenteredWhitener(n) for n in (None, 1)),
-        *(OfflineNICA(network=network, max_iter=50) for network in ("interneuron", "two_compartment")),
         *(MinimumVolumeCone(None), MinimumVolumeCone(1), MinimumVolumeCone("auto", horizon=1000)),
     ]
 )

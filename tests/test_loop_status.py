@@ -8,12 +8,10 @@ import pytest
 
 import bionica
 from bionica.kernels.rule import to_arrays
-from bionica.offline import OfflineNICA
 from conftest import ESTIMATORS, NETWORKS, mixtures
 
 FRONTS = [(cls, {"whiten": w}) for cls in (bionica.NonnegativePCA, bionica.ConeNetwork) for w in ("offline", False)]
 VARIANTS = [(cls, {}) for cls in ESTIMATORS] + FRONTS + [(bionica.StreamingNICA, {"horizon": 100})]
-VARIANTS += [(OfflineNICA, {"network": "two_compartment"})]
 ANSWERS = bionica.DivergenceError, ValueError
 
 
