@@ -426,7 +426,7 @@ def repair(state: State, y: Array) -> None:
     Output neurons that have not been active so far have their feedforward weights flipped. Every 100 mixtures, rows of W_xy with a
     norm below 0.1 become random, and singular values of W_xy, W_yn, W_ny and eigenvalues of W_zz below 0.01 become 1.
 
-    *Erratum.* The authors' code flips a neuron once, after mixture 101, if silent in the first 100 (`bionica.paper.authors`).
+    *Erratum.* The authors' code flips a neuron once, after mixture 101, if silent in the first 100.
 
     Examples
     --------
