@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from . import datasets, io, metrics, plot, reference, sweep
-    from .cone.minimum_volume_cone import MinimumVolumeCone, merge
+    from .cone.minimum_volume_cone import MinimumVolumeCone
     from .errors import BionicaError, ClusterError, DivergenceError, ModelFileError
     from .model_file import load
     from .networks.cone_network import ConeNetwork
@@ -40,7 +40,6 @@ _MODULE_OF = {
     "TwoCompartmentNICA": "networks.two_compartment",
     "TwoLayerNSM": "networks.two_layer_nsm",
     "load": "model_file",
-    "merge": "cone.minimum_volume_cone",
     "separate": "separation",
 }
 _MODULES = ("datasets", "io", "metrics", "plot", "reference", "sweep")
@@ -48,7 +47,7 @@ _MODULES = ("datasets", "io", "metrics", "plot", "reference", "sweep")
 __all__ = [
     "BatchNICA", "BionicaError", "ClusterError", "ConeNetwork", "Diagnosis", "DivergenceError", "InterneuronNICA",
     "LocalNICA", "MinimumVolumeCone", "ModelFileError", "NoncenteredWhitener", "NonnegativePCA", "StreamingNICA",
-    "TwoCompartmentNICA", "TwoLayerNSM", "datasets", "io", "load", "merge", "metrics", "plot", "reference",
+    "TwoCompartmentNICA", "TwoLayerNSM", "datasets", "io", "load", "metrics", "plot", "reference",
     "separate", "sweep",
 ]  # fmt: skip
 
