@@ -31,7 +31,6 @@ import bionica
 from bionica import ModelFileError
 from bionica.io import InputError, open_reader
 from bionica.model_file import read_model, write_model
-from bionica.offline import OfflineNICA
 from runner import RESULTS, markdown, setting
 
 MOST_MB, TIMEOUT = 500, 60.0
@@ -115,7 +114,7 @@ def mutate(content, rng):
 def estimators() -> list[Callable[[], Any]]:
     """Makers of every estimator, and of its main variants."""
     makers: list[Callable[[], Any]] = []
-    for cls in (*(getattr(bionica, name) for name in bionica.__all__), OfflineNICA):
+    for cls in (getattr(bionica, name) for name in bionica.__all__):
         if isinstance(cls, type) and hasattr(cls, "fit"):
             options = {"random_state": 0, "max_iter": 10}
             options = {key: value for key, value in options.items() if key in cls().get_params()}

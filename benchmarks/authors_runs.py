@@ -1,4 +1,4 @@
-"""Outputs of the authors' code beside those of `bionica.paper.authors`, from the same weights: the largest difference of each run.
+"""Outputs of the authors' code beside those of authors_19a1437.py, from the same weights: the largest difference of each run.
 
     python benchmarks/authors_runs.py authors_runs.npz
     python benchmarks/authors_runs.py sources.npy           their images: both matrices, and the rates of table 1 exchanged
@@ -16,9 +16,9 @@ import sys
 
 import numpy as np
 
+import authors_19a1437
 from bionica import sweep
 from bionica.datasets import paper_mixing
-from bionica.paper.authors import AuthorsRun
 
 #: Class, name of its outputs in the file, and the weights that it begins with.
 NETWORKS = (
@@ -40,7 +40,7 @@ def main(path):
             outputs = []
             for scale in (1, 1 + 1e-15):
                 init = {weight: scale * runs[f"{run}_{given}"] for weight, given in weights.items()}
-                outputs.append(AuthorsRun(network, run.split("_")[0], init, flipped).partial_fit_transform(X))
+                outputs.append(authors_19a1437.run(network, run.split("_")[0], X, init, flipped))
             difference, rounding = np.abs(outputs[0] - [theirs, outputs[1]]).max(axis=2)
             first = next(iter(np.flatnonzero(difference > 1e-8)), "never")
             print(f"| {run} | {network} | {difference.max():.1e} | {first} | {rounding.max():.1e} |")

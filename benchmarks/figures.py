@@ -30,14 +30,12 @@ ROOT = Path(__file__).parents[1]
 COMMANDS = {
     "paper": [
         "-m bionica reproduce all --json -o results",
-        "-m bionica reproduce figure4 --as-authors --json -o results/authors",
     ],
     "authors_runs": [
         "OPENBLAS_CORETYPE=SkylakeX benchmarks/authors_runs.py FOLDER/authors_runs.npz",
         "benchmarks/authors_runs.py FOLDER/authors_runs.npz",
         "benchmarks/authors_runs.py FOLDER/sources.npy",
         "-m bionica reproduce figure5 --images FOLDER/sources.npy --json -o results/patches",
-        "-m bionica reproduce figure5 --images FOLDER/sources.npy --as-authors --json -o results/patches-authors",
     ],
     "convergence": ["-m bionica reproduce convergence --full -o results"],
     "stuck": [

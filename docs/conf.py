@@ -44,7 +44,6 @@ autosummary_generate = True
 templates_path = ["_templates"]
 #: Methods of tuples, and of scikit-learn's metadata routing, which bionica does not use.
 autosummary_context = {"unlisted_methods": ["count", "index", "get_metadata_routing"]}
-autodoc_mock_imports = ["river"]  # the base of one class
 numpydoc_show_class_members = False  # docs/_templates/autosummary/class.rst lists the methods
 numpydoc_attributes_as_param_list = True
 autodoc_typehints = "none"  # the docstrings have the types

@@ -11,7 +11,6 @@ import pytest
 import bionica
 from bionica.estimator import Estimator, OfThePaper, OnlineEstimator
 from bionica.io import open_reader, open_writer
-from bionica.offline import OfflineNICA
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -24,7 +23,7 @@ hypothesis.settings.register_profile("fixed", derandomize=True)
 hypothesis.settings.load_profile("fixed")
 
 PUBLIC = [getattr(bionica, name) for name in bionica.__all__]
-ESTIMATORS = [cls for cls in PUBLIC if isinstance(cls, type) and issubclass(cls, Estimator)] + [OfflineNICA]
+ESTIMATORS = [cls for cls in PUBLIC if isinstance(cls, type) and issubclass(cls, Estimator)]
 ONLINE = [cls for cls in ESTIMATORS if issubclass(cls, OnlineEstimator)]
 NETWORKS = [cls for cls in ONLINE if cls is not bionica.MinimumVolumeCone]
 NEURAL = [cls for cls in NETWORKS if issubclass(cls, OfThePaper)]

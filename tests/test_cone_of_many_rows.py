@@ -1,13 +1,11 @@
 """The cone of more rows than are kept: all of them decide, none are gathered, and blocks do not matter."""
 
-import pickle
 import tracemalloc
 import warnings
 
 import numpy as np
 import pytest
 
-import bionica
 from bionica import MinimumVolumeCone
 from bionica.cone import sketch
 from bionica.cone.fit import Settings
@@ -191,48 +189,3 @@ def test_totals_of_parts_are_those_of_all():
         assert (total.least, total.largest) == (X.min(), X.max())
         np.testing.assert_allclose(total.negative, np.sum(np.minimum(X, 0) ** 2, axis=0))
         np.testing.assert_allclose(total.weighted.second, X.T @ X / (500 * channels.scale**2))
-
-
-# --- streams side by side
-
-
-@pytest.mark.parametrize("snr_db", [None, 30])
-def test_two_streams_that_are_merged_are_one(snr_db, tmp_path):
-    S, X = mixed(4, 60_000, snr_db=snr_db)
-    one = MinimumVolumeCone(3, random_state=0).partial_fit(X)
-    here = MinimumVolumeCone(3, random_state=0).partial_fit(X[:2000])
-    here.save(tmp_path / "start.bionica")
-    there = bionica.load(tmp_path / "start.bionica").branch(31_000)
-    there.save(tmp_path / "branch.bionica")
-    there = bionica.load(tmp_path / "branch.bionica").partial_fit(X[31_000:])
-    here.partial_fit(X[2000:31_000])
-    before = pickle.dumps((here, there))
-    for both in (bionica.merge(here, there), bionica.merge(there, here)):
-        state, expected = both._learner.state, one._learner.state
-        assert both.n_samples_seen_ == 60_000
-        for a, b in zip(state.weighted, expected.weighted, strict=True):
-            np.testing.assert_allclose(a, b, rtol=1e-10)
-        random, same = (s.samples.z[marks(s.samples.number) < s.rate] for s in (state, expected))
-        np.testing.assert_array_equal(random, same)
-        assert len(random) == 20_000
-        assert sinr(S, both.transform(X)) > sinr(S, fitted(X).transform(X)) - 0.5
-    assert pickle.dumps((here, there)) == before
-    assert both.partial_fit(X[:1000]).n_samples_seen_ == 61_000
-
-
-def test_streams_that_cannot_be_merged_say_why():
-    _, X = mixed(5, 6000, snr_db=30)
-    stream = MinimumVolumeCone(3, random_state=0).partial_fit(X[:3000])
-    other = stream.branch(3000).partial_fit(X[3000:])
-    with pytest.raises(ValueError, match=r"numbers 0 to 3999 and 3000 to 5999, which overlap.*branch\(first=4000\)"):
-        bionica.merge(MinimumVolumeCone(3, random_state=0).partial_fit(X[:4000]), other)
-    with pytest.raises(ValueError, match="began from different samples"):
-        bionica.merge(MinimumVolumeCone(3, random_state=0).partial_fit(1000 * X[:3000]), other)
-    with pytest.raises(ValueError, match="differ in outliers"):
-        bionica.merge(MinimumVolumeCone(3, outliers=0.01, random_state=0).partial_fit(X[:3000]), other)
-    with pytest.raises(ValueError, match="streams that forget"):
-        bionica.merge(*[MinimumVolumeCone(3, horizon=2000, random_state=0).partial_fit(X[:3000])] * 2)
-    with pytest.raises(TypeError, match="b is a BatchNICA"):
-        bionica.merge(stream, bionica.BatchNICA(3).fit(X))
-    with pytest.raises(ValueError, match="first=-1"):
-        stream.branch(-1)

@@ -9,8 +9,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 import bionica
 from bionica.cone.minimum_volume_cone import MinimumVolumeCone
-from bionica.offline import OfflineNICA
-from conftest import ESTIMATORS, ONLINE, mixtures, mixtures_for
+from conftest import ESTIMATORS, ONLINE, mixtures
 from test_estimators import seed_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # few samples
@@ -22,7 +21,7 @@ OTHER = {
     "gamma": 0.05, "settle_tol": 1e-3, "settle_steps": 5, "guards": False, "n_epochs": 2, "shuffle": True, "random_state": 1,
     "horizon": 100, "tau": 0.3, "n_interneurons": 4, "decoupled": True, "whitening_eta0": 0.05,
     "whitening_decay": 0.2, "noise": 0.5, "nonnegative_mixing": False, "known_mixing": np.array([[1.0], [2], [3], [0]]),
-    "outliers": 0.1, "normalize": "mean", "n_init": 1, "max_iter": 2, "tol": 1e-9, "network": "two_compartment", "eta": 0.01,
+    "outliers": 0.1, "normalize": "mean", "n_init": 1, "max_iter": 2, "tol": 1e-9,
 }  # fmt: skip
 #: Parameters that matter only beside others.
 BESIDE = {
@@ -31,7 +30,6 @@ BESIDE = {
     "settle_steps": {"dynamics": "gradient"},
     "power": {"decay": 0.1, "eta0": 0.1},
     "n_interneurons": {"decoupled": True},
-    ("OfflineNICA", "tau"): {"network": "two_compartment"},
     ("BatchNICA", "tol"): {"n_components": 3},
     ("NonnegativePCA", "guards"): {"eta0": 0.1},
 }
@@ -60,7 +58,7 @@ def other(cls, name):
             if cls is bionica.NonnegativePCA
             else {next(W for W in WEIGHTS if hasattr(cls, W + "_")): ONES}
         )
-    return {("OfflineNICA", "tau"): 0.02}.get((cls.__name__, name), OTHER[name])
+    return OTHER[name]
 
 
 def every_parameter(classes):
@@ -213,8 +211,3 @@ class Mine(bionica.StreamingNICA):
     for parameters in ({"n_components": -1}, {"horizon": "long"}, {"shuffle": 3}):
         with pytest.raises(ValueError, match=next(iter(parameters))):
             scope["Mine"](**parameters).partial_fit(data())
-
-
-def test_weights_by_the_papers_names_are_those_of_the_network_that_learned():
-    model = OfflineNICA(2, random_state=0).fit(data())
-    assert set(model.set_params(network="two_compartment").weights_) == {"W_xy", "W_yn"}

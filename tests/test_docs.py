@@ -21,8 +21,8 @@ import outputs  # noqa: E402
 
 PAGES = [path for path in (ROOT / "docs").rglob("*.md") if not {"_build", "gallery", "generated"} & {*path.parts}]
 PAGES += [ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY")]
-#: Modules whose `__all__` is public. `bionica.river` is public too, and imports river.
-_PARTS = ("metrics", "datasets", "plot", "sweep", "hyperspy", "offline", "plain")
+#: Modules whose `__all__` is public.
+_PARTS = ("metrics", "datasets", "plot", "sweep", "plain")
 MODULES = ("bionica", *(f"bionica.{name}" for name in _PARTS))
 
 
@@ -56,15 +56,13 @@ def methods(value):
 
 
 def test_the_reference_has_every_public_name():
-    names = {*public(), "bionica.river.RiverTransformer", "bionica.io.open_reader"}
+    names = {*public(), "bionica.io.open_reader"}
     functions = [value for name, value in vars(reference).items() if inspect.isfunction(value) and name[0] != "_"]
     names |= {f"bionica.reference.{value.__name__}" for value in functions if value.__module__ == reference.__name__}
-    assert names <= listed()
-    for name in listed() - names:
-        assert name.startswith("bionica.offline.objectives."), name
+    assert names == listed()
 
 
-@pytest.mark.parametrize("name", sorted(listed() - {"bionica.river.RiverTransformer"}))
+@pytest.mark.parametrize("name", sorted(listed()))
 def test_a_name_of_the_reference_has_an_example_and_methods_have_docstrings(name):
     module, item = name.rsplit(".", 1)
     value = getattr(import_module(module), item)
@@ -91,7 +89,7 @@ def test_pages_name_files_options_and_functions_that_exist():
         paths = {path.removeprefix("src") if path.startswith("src/") else f"/{path}" for path in paths}
         missing += [path for path in paths if not any(name.endswith(path) for name in files)]
         names = re.findall(r"\bbionica(?:\.[a-zA-Z]\w*)+", text)
-        missing += [name for name in names if not name.startswith("bionica.river") and not resolves(name)]
+        missing += [name for name in names if not resolves(name)]
         assert missing == [], page.relative_to(ROOT)
 
 
@@ -168,11 +166,9 @@ def test_private_names_of_other_libraries_are_behind_doors():
 
 
 def test_what_several_docstrings_say_of_a_parameter_is_the_same():
-    networks = [
-        getattr(bionica, name)
-        for name, module in bionica._MODULE_OF.items()
-        if module.startswith(("networks.", "str", "cone"))
-    ]
+    rooms = ("bionica.networks.", "bionica.streaming_nica", "bionica.cone.")
+    public = [getattr(bionica, name) for name in bionica.__all__]
+    networks = [cls for cls in public if inspect.isclass(cls) and cls.__module__.startswith(rooms)]
     shared = ("gamma, settle_tol, settle_steps", "n_epochs, shuffle", "random_state", "average")
     for name in shared:
         pattern = rf"^{re.escape(name)} : .*\n(?:    .*\n)+"

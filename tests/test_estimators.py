@@ -15,8 +15,7 @@ from threadpoolctl import threadpool_limits
 import bionica
 from bionica import BatchNICA, MinimumVolumeCone, NoncenteredWhitener, NonnegativePCA
 from bionica.kernels.rule import to_arrays
-from bionica.offline import OfflineNICA
-from conftest import ESTIMATORS, NETWORKS, mixtures, mixtures_for
+from conftest import ESTIMATORS, NETWORKS, mixtures
 
 SINGLE_LAYER = [bionica.InterneuronNICA, bionica.TwoCompartmentNICA]
 FAST = {"guards": False, "eta0": 1e-3, "power": 0.6}
@@ -47,7 +46,6 @@ def same_bits(a, b):
         *(Network() for Network in NETWORKS),
         *(BatchNICA(n) for n in (None, 1)),
         *(NoncenteredWhitener(n) for n in (None, 1)),
-        *(OfflineNICA(network=network, max_iter=50) for network in ("interneuron", "two_compartment")),
         *(MinimumVolumeCone(None), MinimumVolumeCone(1), MinimumVolumeCone("auto", horizon=1000)),
     ]
 )

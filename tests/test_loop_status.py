@@ -8,11 +8,9 @@ import pytest
 
 import bionica
 from bionica.kernels.rule import to_arrays
-from bionica.offline import OfflineNICA
-from conftest import ESTIMATORS, NETWORKS, mixtures, mixtures_for
+from conftest import ESTIMATORS, NETWORKS, mixtures
 
 VARIANTS = [(cls, {}) for cls in ESTIMATORS] + [(bionica.StreamingNICA, {"horizon": 100})]
-VARIANTS += [(OfflineNICA, {"network": "two_compartment"})]
 ANSWERS = bionica.DivergenceError, ValueError
 
 

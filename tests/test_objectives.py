@@ -1,11 +1,12 @@
-"""The objectives: minima at the sources, the lemmas of appendix A."""
+"""The objectives: minima at the sources, the lemmas of appendix A, where the offline steps end."""
 
 import itertools
 
 import numpy as np
 import pytest
 
-from bionica.offline import objectives as o
+from bionica import reference as o
+from bionica.datasets import mix, paper_mixing, sparse_uniform
 
 
 @pytest.fixture
@@ -70,8 +71,9 @@ def test_combined_is_nsm_with_the_pseudoinverse(sources, A):
     assert o.combined_nsm_objective(Z, X) == pytest.approx(printed, rel=1e-8)
     values, U = np.linalg.eigh(C)
     F = (U / np.sqrt(np.abs(values))).T[-2:]  # the two leading directions
+    Z = Z[:, :2]
     printed = np.sum((Z @ Z.T - X @ F.T @ F @ X.T) ** 2)
-    assert o.combined_nsm_objective(Z, X, 2) == pytest.approx(printed, rel=1e-8)
+    assert o.combined_nsm_objective(Z, X) == pytest.approx(printed, rel=1e-8)
 
 
 def test_min_max_objectives_as_printed(rng):
@@ -151,3 +153,55 @@ def test_optimal_weights_of_l2(sources, A):
         np.testing.assert_allclose(gradient, 0, atol=1e-8, err_msg=name)
     expanded = -2 * np.sum((sources.T @ X @ C_plus) * (sources.T @ X)) + np.sum((sources.T @ sources) ** 2)
     assert o.two_compartment_objective(sources, W_xz, W_zz, X) == pytest.approx(expanded / T**2, rel=1e-10)
+
+
+def test_the_steps_of_the_reference_descend_and_ascend_the_objectives():
+    """(7) and (8) are half the gradient of L_1, (13) and (14) of L_2: down in the feedforward, up in the lateral weights."""
+    X, eta, tau = mix(sparse_uniform(50, 3, rng=0), paper_mixing("d3"))[0], 1e-3, 0.5
+    rng = np.random.default_rng(0)
+    state = o.interneuron(3, 3, rng, m=4)
+    W_xy, W_yn = state["W_xy"].copy(), state["W_yn"].copy()
+    Y = o.offline_interneuron_step(state, X, eta)
+    slope = gradients(o.interneuron_objective, X, Y=Y, N=Y @ W_yn.T, W_xy=W_xy, W_yn=W_yn)
+    np.testing.assert_allclose(state["W_xy"] - W_xy, -eta / 2 * slope["W_xy"], atol=1e-12)
+    np.testing.assert_allclose(state["W_yn"] - W_yn, eta / 2 * slope["W_yn"], atol=1e-12)
+    np.testing.assert_allclose(state["W_ny"], state["W_yn"].T, rtol=0, atol=1e-15)  # a product and its transpose
+
+    state = o.two_compartment(3, 3, rng, tau)
+    W_xz, W_zz = state["W_xz"].copy(), state["W_zz"].copy()
+    Z = o.offline_two_compartment_step(state, X, eta)
+    slope = gradients(o.two_compartment_objective, X, Z=Z, W_xz=W_xz, W_zz=W_zz)
+    np.testing.assert_allclose(state["W_xz"] - W_xz, -eta / 2 * slope["W_xz"], atol=1e-12)
+    np.testing.assert_allclose(state["W_zz"] - W_zz, eta / (2 * tau) * slope["W_zz"], atol=1e-12)
+
+
+def test_algorithm_1_offline_ends_at_the_saddle_of_appendix_a(sources, rng):
+    """Lemma 1: from other weights to W_xy = P A', W_yn'W_yn = P A'A P' and Y = P S."""
+    A = paper_mixing("d3")
+    state = o.interneuron(3, 3, rng, m=4)
+    state["W_xy"] = A.T + 0.2 * rng.standard_normal((3, 3))  # from which all neurons fire
+    for _ in range(800):
+        Y = o.offline_interneuron_step(state, sources @ A.T, 0.5)
+    order = [int(np.argmax(s @ Y / np.linalg.norm(Y, axis=0))) for s in (sources - sources.mean(axis=0)).T]
+    np.testing.assert_allclose(Y[:, order], sources, atol=1e-5)
+    np.testing.assert_allclose(state["W_xy"][order], A.T, atol=1e-5)
+    np.testing.assert_allclose((state["W_yn"].T @ state["W_yn"])[np.ix_(order, order)], A.T @ A, atol=1e-5)
+
+
+def test_algorithm_2_offline_ends_at_the_saddle_of_l2(sources, rng):
+    """From other weights to Z = P S with W_zz = Z Z'/T, where the gradient of L_2 is zero; L_2 falls after the transient."""
+    A = paper_mixing("d3")
+    X = sources @ A.T
+    state = o.two_compartment(3, 3, rng, tau=0.5)
+    state["W_xz"] = np.linalg.inv(A) + 0.2 * rng.standard_normal((3, 3))
+    curve = []
+    for _ in range(800):
+        W_xz, W_zz = state["W_xz"].copy(), state["W_zz"].copy()
+        Z = o.offline_two_compartment_step(state, X, 0.2)
+        curve.append(o.two_compartment_objective(Z, W_xz, W_zz, X))
+    assert np.diff(curve[5:]).max() <= 1e-9
+    order = [int(np.argmax(s @ Z / np.linalg.norm(Z, axis=0))) for s in (sources - sources.mean(axis=0)).T]
+    np.testing.assert_allclose(Z[:, order], sources, atol=1e-5)
+    np.testing.assert_allclose(W_zz, Z.T @ Z / len(Z), atol=1e-5)
+    for slope in gradients(o.two_compartment_objective, X, W_xz=W_xz, W_zz=W_zz, Z=Z).values():
+        np.testing.assert_allclose(slope, 0, atol=1e-5)

@@ -1,4 +1,4 @@
-"""`bionica.paper` without its runs: plans, verdicts, summaries, the authors' run; and the table of the page of the paper."""
+"""`bionica.paper` without its runs: plans, verdicts, summaries; and the table of the page of the paper."""
 
 import pkgutil
 import re
@@ -6,12 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.linalg import sqrtm
 
 import bionica
 from bionica import datasets, metrics, reference
-from bionica.paper import Reproduction, authors, claims_of, plans_of, results
-from bionica.paper.authors import AuthorsRun
+from bionica.paper import Reproduction, claims_of, plans_of, results
 from bionica.paper.plans import NETWORKS, CorrelationFloor
 from bionica.sweep.table import Table
 
@@ -88,7 +86,7 @@ def test_figure_1_mixes_the_sources_out_of_the_orthant():
 
 @pytest.mark.parametrize(("figure", "name"), [("figure2", "InterneuronNICA"), ("figure3", "TwoCompartmentNICA")])
 def test_circuits_are_those_of_the_two_algorithms(figure, name):
-    (case,) = cases(figure, "d3", as_authors=True)
+    (case,) = cases(figure, "d3")
     assert case.network.name == name
     assert case.estimator().eta0 == getattr(bionica, name).as_published("d3").eta0
 
@@ -151,91 +149,6 @@ def test_the_correlation_floor_is_that_of_the_metric():
     Y = CorrelationFloor().fit_transform(S, S)
     np.testing.assert_allclose(np.cov(Y.T, bias=True), np.eye(3), atol=1e-10)
     assert metrics.permutation_error(S, Y) == pytest.approx(metrics.correlation_floor(S))
-
-
-# -------------------------------------------------------------------------------------------------- the authors' run
-
-
-def test_algorithm_1_has_the_windows_of_the_authors_code():
-    X, W0 = datasets.mix(datasets.sparse_uniform(250, 3, rng=1), datasets.paper_mixing("d3"))[0], np.eye(3)[::-1]
-    W, P, y_bar, n_bar, Ys = W0.copy(), np.eye(3), np.zeros(3), np.zeros(3), []
-    for t, x in enumerate(X, 1):
-        y = reference.settle(P @ P.T + 1e-10, W @ x)
-        n = P.T @ y
-        weight = max(1 / t, 0.01)
-        y_bar, n_bar = (1 - weight) * y_bar + weight * y, (1 - weight) * n_bar + weight * n
-        eta = 0.01 / (1 + 0.001 * (t - 1))
-        W = (1 - eta) * W + eta * np.outer(y - y_bar, x - X[:t].mean(axis=0))
-        P = (1 - eta) * P + eta * np.outer(y - y_bar, n - n_bar)
-        Ys.append(y)
-    Y = AuthorsRun("InterneuronNICA", "d3", {"W_xy": W0}, flipped=[]).partial_fit_transform(X)
-    np.testing.assert_allclose(Y, Ys, rtol=0, atol=1e-11)
-
-
-def test_algorithm_2_has_the_windows_of_the_authors_code():
-    X = datasets.mix(datasets.sparse_uniform(250, 3, rng=1), datasets.paper_mixing("d3"))[0]
-    W0 = np.linalg.qr(np.random.default_rng(0).standard_normal((3, 3)))[0]
-    W0 *= np.sign(W0 @ X[0])[:, np.newaxis]  # all neurons fire at first
-    W, M, c_bar, Ys = W0.copy(), np.eye(3), np.zeros(3), []
-    for t, x in enumerate(X, 1):
-        c = W @ x
-        z = np.maximum(c, 0) if t == 1 else reference.settle(M, c)
-        c_bar = 0.99 * c_bar + 0.01 * c
-        eta = 0.1 / (1 + 0.01 * (t - 1))
-        W = W + 2 * eta * (np.outer(z, x) - np.outer(c - c_bar, x - X[:t].mean(axis=0)))
-        M = M + eta / 0.8 * (np.outer(z, z) - M)
-        if t % 100 == 1:
-            values, vectors = (np.real(part) for part in np.linalg.eig(M))
-            M = vectors * values @ vectors.T
-        Ys.append(z)
-    run = AuthorsRun("TwoCompartmentNICA", "d3", {"W_xz": W0}, flipped=[])
-    np.testing.assert_allclose(run.partial_fit_transform(X), Ys, atol=1e-9)
-
-
-def test_a_silent_neuron_is_flipped_once_after_mixture_101():
-    X, W0 = datasets.sparse_uniform(300, 3, rng=0), np.diag([1.0, -1.0, 1.0])
-    asleep, flipped, given = (
-        AuthorsRun("InterneuronNICA", "d3", {"W_xy": W0}, flips).partial_fit_transform(X) for flips in ([], None, [1])
-    )
-    assert not asleep[:, 1].any()
-    np.testing.assert_array_equal(flipped[:101], asleep[:101])
-    assert flipped[101:110, 1].any()
-    np.testing.assert_array_equal(flipped, given)
-
-
-def test_the_repairs_of_the_authors_code():
-    """Rows below 0.1 and singular values below 0.01 or above 100, eigenvalues and a determinant below 1e-4; after mixture 1."""
-    rng, x = np.random.default_rng(0), np.ones(3)
-    state = reference.interneuron(3, 3, rng) | {"W_xy": np.diag([0.099, 0.101, 1.0])}
-    state |= {name: np.diag([0.0099, 0.0101, 101.0]) for name in ("W_yn", "W_ny")}
-    for _ in range(2):
-        authors.interneuron_step(state, x, 0.0)
-        assert np.linalg.norm(state["W_xy"][0]) > 0.1
-        np.testing.assert_array_equal(state["W_xy"][1:], np.diag([0, 0.101, 1.0])[1:])
-        for name in ("W_yn", "W_ny"):
-            np.testing.assert_allclose(state[name], np.diag([1, 0.0101, 1]), atol=1e-12)
-    state = reference.two_compartment(3, 3, rng, tau=0.8) | {"W_zz": np.diag([0.99e-4, 1.01e-4, 2.0])}
-    authors.two_compartment_step(state, x, 0.0)
-    np.testing.assert_allclose(state["W_zz"], np.diag([1, 1.01e-4, 2]), atol=1e-12)
-    for determinant, added in ((0.99e-4, 0.1), (1.01e-4, 0)):
-        state = reference.two_layer_nsm(3, 3, rng) | {"W_yy": np.diag([determinant, 1, 1])}
-        authors.two_layer_nsm_step(state, x, 0.0)
-        np.testing.assert_allclose(state["W_yy"], np.diag([determinant, 1, 1]) + added * np.eye(3), atol=1e-12)
-
-
-def test_the_other_two_are_the_reference():
-    X = datasets.mix(datasets.sparse_uniform(200, 3, rng=2), datasets.paper_mixing("d3"))[0]
-    init = {"W_xh": np.eye(3), "W_hy": np.eye(3)}
-    Y = AuthorsRun("TwoLayerNSM", "d3", init, flipped=[]).partial_fit_transform(X[:60])
-    state = reference.two_layer_nsm(3, 3, np.random.default_rng(0)) | {k: np.array(v) for k, v in init.items()}
-    rates = reference.learning_rate(np.arange(60), 0.1, 1e-7)
-    np.testing.assert_allclose(Y, reference.run(reference.two_layer_nsm_step, state, X[:60], rates), atol=1e-12)
-    assert np.linalg.det(state["W_yy"]) > 1e-4
-    F = np.linalg.inv(sqrtm(np.cov(X.T)))
-    state = reference.nonnegative_pca(3, 3, np.random.default_rng(7), F)
-    Y = AuthorsRun("NonnegativePCA", "d3", flipped=[], random_state=7).partial_fit_transform(X)
-    rates = reference.learning_rate(np.arange(200), 0.01, 1e-5)
-    np.testing.assert_allclose(Y, reference.run(reference.nonnegative_pca_step, state, X, rates), atol=1e-12)
 
 
 # ----------------------------------------------------------------------------------------------------------- the page

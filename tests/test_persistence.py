@@ -14,7 +14,6 @@ from sklearn.base import clone
 import bionica
 from bionica import ModelFileError
 from bionica.kernels.rule import to_arrays
-from bionica.offline import OfflineNICA
 from conftest import NETWORKS, mixtures
 from model_zip import pack, unpack
 from test_estimators import same_bits
@@ -108,8 +107,6 @@ OFFLINE = {
     "BatchNICA": lambda X: bionica.BatchNICA("auto", random_state=np.random.RandomState(0)).fit(X),
     "whitener": lambda X: bionica.NoncenteredWhitener(2).fit(X),
     "whitener of a stream": lambda X: bionica.NoncenteredWhitener().partial_fit(X[:70]).partial_fit(X[70:]),
-    "interneuron": lambda X: OfflineNICA(3, max_iter=2000, random_state=0).fit(X),
-    "compartments": lambda X: OfflineNICA(3, network="two_compartment", max_iter=2000, random_state=0).fit(X),
 }
 
 

@@ -79,14 +79,13 @@ EXCEPTIONS = {
     **{("fit(known_sources)", kind): "other numbers" for kind in ("masked value", "Dask with NaN")},
     ("fit(known_sources)", "reordered"): "",
     ("fit(known_sources)", "one row"): "X has shape (1, 2); it must be (n_samples, n_components) = (300, 2)",
-    ("OfflineNICA.fit", "Dask with NaN"): "ESTIMATOR would need all of the Dask array X in memory",
 }
 METHODS = (
     "fit", "partial_fit", "partial_fit_transform", "learn_one", "transform", "transform_one", "inverse_transform", "score",
     "diagnose",
 )  # fmt: skip
 #: Fits that need two samples.
-TWO = {"BatchNICA", "MinimumVolumeCone", "NoncenteredWhitener", "OfflineNICA", "separate"}
+TWO = {"BatchNICA", "MinimumVolumeCone", "NoncenteredWhitener", "separate"}
 
 
 def test_a_warning_names_the_line_of_the_caller():

@@ -8,7 +8,6 @@ import pytest
 
 import bionica
 from bionica import ModelFileError
-from bionica.offline import OfflineNICA
 from conftest import mixtures
 from model_zip import npy, pack, unpack
 
@@ -71,7 +70,6 @@ def test_what_is_no_file_is_refused_at_once(path, tmp_path):
 FITS = {
     "waiting": lambda X: bionica.StreamingNICA("auto", random_state=0).partial_fit(X[:20]),
     "BatchNICA": lambda X: bionica.BatchNICA(3, random_state=0).fit(X),
-    "OfflineNICA": lambda X: OfflineNICA(3, max_iter=5, random_state=0).fit(X),
     "NoncenteredWhitener": lambda X: bionica.NoncenteredWhitener(3).fit(X),
     "MinimumVolumeCone": lambda X: bionica.MinimumVolumeCone(3, random_state=0).fit(X),
     "StreamingNICA": lambda X: bionica.StreamingNICA(3, random_state=0).fit(X),

@@ -21,6 +21,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 from sklearn.utils import check_scalar
 
+from .io.images import IMAGES, read_image
+
 __all__ = [
     "copula_uniform", "mix", "natural_images", "odors", "paper_mixing", "random_mixing", "random_sources", "sparse_uniform",
 ]  # fmt: skip
@@ -28,7 +30,6 @@ __all__ = [
 Rng = int | np.integer[Any] | np.random.Generator | None
 Sources = NDArray[np.floating[Any]]
 
-_IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".gif", ".pgm")
 _SHIPPED = ("camera", "brick", "gravel", "grass", "moon")  # inside scikit-image's wheel: no download
 _PAPER_MIXING = {
     "d3": ((0.031518, 0.38793, 0.061132), (-0.78502, 0.16561, 0.12458), (0.34782, 0.27295, 0.67793)),
@@ -393,7 +394,7 @@ def _read_images(path: Path | None, names: Sequence[str] | None) -> list[tuple[s
         path = path / "sources.npy"
     readers: dict[str, Callable[[], Any]]
     if path is None:
-        names, data = names or _SHIPPED[:3], _skimage("the sample images").data
+        names, data = names or _SHIPPED[:3], _skimage_data()
         readers = {name: getattr(data, name) for name in _SHIPPED}
     elif path.suffix.lower() == ".npy":
         stack = np.load(path)
@@ -403,22 +404,24 @@ def _read_images(path: Path | None, names: Sequence[str] | None) -> list[tuple[s
         readers = {str(i): partial(np.asarray, image) for i, image in enumerate(images)}
     else:
         files = sorted(path.iterdir()) if path.is_dir() else []
-        files = [file for file in files if file.suffix.lower() in _IMAGE_SUFFIXES]
+        files = [file for file in files if file.suffix.lower() in IMAGES]
         if not files:
-            wanted = f"pass .npy, or a folder with images, {', '.join(_IMAGE_SUFFIXES)}"
+            wanted = f"pass .npy, or a folder with images, {', '.join(IMAGES)}"
             raise FileNotFoundError(f"path={str(path)!r} holds no image: {wanted}")
-        readers = {file.name: partial(_skimage(file.name).io.imread, file) for file in files}
+        readers = {file.name: partial(read_image, file) for file in files}
     if unknown := [name for name in names or () if name not in readers]:
         raise ValueError(f"names holds {unknown[0]!r}: choose from {', '.join(map(repr, readers))}")
     return [(name, readers[name]()) for name in names or readers]
 
 
-def _skimage(wanted: str) -> Any:
+def _skimage_data() -> Any:
     try:
-        import skimage
+        from skimage import data
     except ImportError as error:
-        raise ImportError(f"{wanted} needs scikit-image: pip install 'bionica[plot]', or pass .npy files") from error
-    return skimage
+        raise ImportError(
+            "the sample images need scikit-image: pip install 'bionica[plot]', or pass .npy files"
+        ) from error
+    return data
 
 
 def _gray(label: str, image: NDArray[Any]) -> NDArray[np.float64]:

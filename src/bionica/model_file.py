@@ -19,7 +19,6 @@ import sys
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
-from importlib import import_module
 from importlib.metadata import version
 from operator import attrgetter
 from pathlib import Path
@@ -254,8 +253,8 @@ def _unfitted(path: Any, header: dict[str, Any], overrides: dict[str, Any]) -> A
 
 def _ours(name: str) -> Any:
     """The estimator that bionica calls so, or None; importing it registers its rule."""
-    packages = sys.modules[__package__], import_module(f"{__package__}.offline")
-    return next((getattr(package, name) for package in packages if name in package.__all__), None)
+    package = sys.modules[__package__]
+    return getattr(package, name) if name in package.__all__ else None
 
 
 def _class_of(name: str) -> Any:

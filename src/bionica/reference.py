@@ -18,6 +18,14 @@ and `run` is the loop over the mixtures:
 
 Mixtures are the rows of X, sources those of S, outputs those of Y.
 
+Objectives, where d. means centred over the samples and C_xx^+ is the Moore-Penrose inverse; none of them forms a T x T matrix:
+
+    (1), (3)     `whitening_objective`, with the constraint `whitening_excess` = 0
+    (2)          `nsm_objective`
+    (4)          `combined_nsm_objective`
+    (5)          `interneuron_objective`, L_1
+    (11), (12)   `two_compartment_objective`, L_2
+
 Examples
 --------
 >>> import numpy as np
@@ -152,7 +160,7 @@ def offline_interneuron_step(state: State, X: Array, eta: float) -> Array:
     W_xy, W_yn, W_ny, T = state["W_xy"], state["W_yn"], state["W_ny"], len(X)
     YN = [settle_interneurons(W_yn, W_ny, W_xy @ x, state["gamma"]) for x in X]  # (6)
     Y, N = (np.array(rows) for rows in zip(*YN, strict=True))
-    dX, dY, dN = ((M - M.mean(axis=0)).T for M in (X, Y, N))  # samples are columns, as in the paper
+    dX, dY, dN = _centred(X), _centred(Y), _centred(N)  # samples are columns, as in the paper
     W_xy += eta * (dY @ dX.T / T - W_xy)  # (7)
     W_ny += eta * (dY @ dN.T / T - W_ny)
     W_yn += eta * (dN @ dY.T / T - W_yn)  # (8)
@@ -303,6 +311,101 @@ def nonnegative_pca_step(state: State, x: Array, eta: float) -> Array:
     return np.asarray(y)
 
 
+# ------------------------------------------------------------------------------------- objectives (sections 2 to 4)
+
+
+def whitening_objective(Y: Array, X: Array) -> float:
+    """(1), and (3) if Y is nonnegative: -Tr(dY'dY dX'dX) = -|dY dX'|_F^2.
+
+    Minimal over cov(Y) <= I and Y = F X at a noncentered whitening of X; over Y >= 0, too, at a permutation of the sources.
+
+    Examples
+    --------
+    >>> X = np.array([[0.0, 0.0], [4.0, 2.0]])
+    >>> whitening_objective(X, X)
+    -100.0
+    """
+    return -float(np.sum((_centred(Y) @ _centred(X).T) ** 2))
+
+
+def whitening_excess(Y: Array) -> float:
+    """By how much Y violates the constraint dY'dY <= T I of (1) and (3): the largest eigenvalue of cov(Y) - I, at least 0.
+
+    Examples
+    --------
+    >>> whitening_excess(np.array([[0.0, 0.0], [4.0, 2.0]]))
+    4.0
+    """
+    dY = _centred(Y)
+    return max(0.0, float(np.linalg.eigvalsh(dY @ dY.T / len(Y))[-1]) - 1)
+
+
+def nsm_objective(Z: Array, Y: Array) -> float:
+    """(2), nonnegative similarity matching: |Z'Z - Y'Y|_F^2, minimal over Z >= 0 where Z is a rotation of the whitened Y.
+
+    With [Z Y] = Q [R_z R_y], where Q has orthonormal columns, it equals |R_z R_z' - R_y R_y'|_F^2. This needs no T x T matrix and
+    has no cancellation near the minimum.
+
+    Examples
+    --------
+    >>> Y = np.array([[1.0, 1.0], [-1.0, 1.0], [0.0, 2.0]])
+    >>> R = np.array([[1.0, 1.0], [-1.0, 1.0]]) / np.sqrt(2)
+    >>> Z = Y @ R.T  # a rotation into the quadrant
+    >>> bool(Z.min() > -1e-12), nsm_objective(Z, Y) < 1e-12
+    (True, True)
+    """
+    R = np.linalg.qr(np.hstack([Z, Y]), mode="r")
+    R_z, R_y = np.split(R, [Z.shape[1]], axis=1)
+    return float(np.sum((R_z @ R_z.T - R_y @ R_y.T) ** 2))
+
+
+def combined_nsm_objective(Z: Array, X: Array) -> float:
+    """(4): |Z'Z - X' C_xx^+ X|_F^2, where C_xx^+ has the rank d of Z; minimal over Z >= 0 at a permutation of the sources.
+
+    Examples
+    --------
+    >>> S = np.array([[0.0, 0.0], [0.0, 2.0], [2.0, 0.0], [2.0, 2.0]])  # uncorrelated, of variance 1
+    >>> combined_nsm_objective(S, X=S @ [[1.0, 2.0, 0.0], [0.0, 1.0, 3.0]]) < 1e-18
+    True
+    """
+    return nsm_objective(Z, X @ noncentered_whitening(X, Z.shape[1]).T)
+
+
+def interneuron_objective(Y: Array, N: Array, W_xy: Array, W_yn: Array, X: Array) -> float:
+    """L_1 of (5), the min-max form of (3): minimised over Y and W_xy, maximised over N and W_yn.
+
+    *Erratum.* Appendix A has N'N in (20) and (21) without the factor 1/2 that L_1 gives it, and that N = W_yn Y (19) needs.
+
+    Examples
+    --------
+    >>> X = np.array([[0.0, 1.0], [2.0, 3.0]])
+    >>> interneuron_objective(X, np.zeros((2, 2)), np.eye(2), np.zeros((2, 2)), X)
+    -2.0
+    """
+    dX, dY, dN = _centred(X), _centred(Y), _centred(N)
+    activity = 2 * np.sum(dN * (W_yn @ dY)) - 2 * np.sum(dY * (W_xy @ dX)) - np.sum(dN**2)
+    return float(activity / len(X) - np.sum(W_yn**2) + np.sum(W_xy**2))
+
+
+def two_compartment_objective(Z: Array, W_xz: Array, W_zz: Array, X: Array) -> float:
+    """L_2 of (12), the min-max form of (4) as expanded in (10): minimised over Z and W_xz, maximised over W_zz.
+
+    Examples
+    --------
+    >>> X = np.array([[0.0, 1.0], [2.0, 3.0]])
+    >>> two_compartment_objective(X, np.eye(2), np.eye(2), X)
+    -12.0
+    """
+    dX, T = _centred(X), len(X)
+    activity = np.sum(Z.T * (W_zz @ Z.T)) - 2 * np.sum(Z.T * (W_xz @ X.T))
+    return float(2 / T * activity - np.sum(W_zz**2) + 2 * np.sum((W_xz @ dX) ** 2) / T)
+
+
+def _centred(M: Array) -> Array:
+    """Return the samples less their mean, as columns."""
+    return np.asarray((M - M.mean(axis=0)).T)
+
+
 # ------------------------------------------------------------------------------------- numerical experiments (appendix C)
 
 
@@ -323,7 +426,7 @@ def repair(state: State, y: Array) -> None:
     Output neurons that have not been active so far have their feedforward weights flipped. Every 100 mixtures, rows of W_xy with a
     norm below 0.1 become random, and singular values of W_xy, W_yn, W_ny and eigenvalues of W_zz below 0.01 become 1.
 
-    *Erratum.* The authors' code flips a neuron once, after mixture 101, if silent in the first 100 (`bionica.paper.authors`).
+    *Erratum.* The authors' code flips a neuron once, after mixture 101, if silent in the first 100.
 
     Examples
     --------

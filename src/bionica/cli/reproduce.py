@@ -22,7 +22,6 @@ def reproduce(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the results.")] = Path("results"),
     seed: Annotated[int, typer.Option(min=0, help="Seed of the first run; run i has seed + i.")] = 0,
     with_ours: Annotated[bool, typer.Option("--with-ours", help="Add what is not in the paper, untuned.")] = False,
-    as_authors: Annotated[bool, typer.Option("--as-authors", help="Networks as in the authors' code (NumPy).")] = False,
     images: Annotated[Path | None, typer.Option(help="Three images: a folder or sources.npy, not CC0 ones.")] = None,
     full: Annotated[bool, typer.Option("--full", help="convergence: other sources, more samples.")] = False,
     samples: Annotated[int, typer.Option(min=10, help="Samples of a run on synthetic sources.")] = 100_000,
@@ -32,8 +31,7 @@ def reproduce(
     """Run the paper's experiments, draw its figures and compare the results with its statements.
 
     `convergence` maps which mixing matrices the networks separate, with --full for other sources and with ten times the samples
-    too. --as-authors has the running means, flips and repairs of the authors' code, where it differs from the paper, and draws
-    geometric means as their plots do (figure4: 5 minutes).
+    too.
 
     Finished runs are kept under OUTPUT/runs: a second call continues where the first one stopped. A file of OUTPUT that this
     command has not written, or that was edited since, is not replaced.
@@ -55,7 +53,7 @@ def reproduce(
             names = tuple(paper.MAPS)[: 4 if full else 2]
         runs = runs or (paper.MATRICES if target == "convergence" else 10)
         path = None if images is None else str(images.resolve())
-        config = paper.Reproduction(names, runs, seed, samples, with_ours, as_authors, path)
+        config = paper.Reproduction(names, runs, seed, samples, with_ours, path)
         plans = paper.plans_of(config)
         if "images" in {setting for _, setting in plans}:
             check_images(path)  # before the first run

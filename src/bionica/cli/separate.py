@@ -46,11 +46,13 @@ _NAMED = 8  # sources whose uncertainty is printed: the least sure ones
 #: --method name -> class name: what `bionica.separate` fits. Classes are known by name, because importing them takes a second.
 METHODS = {"batch": "BatchNICA", "cone": "MinimumVolumeCone", "streaming": "StreamingNICA"}
 #: The same for models of neural circuits: the classes of `bionica.networks`.
-_SHORT_NAMES = {"NonnegativePCA": "npca", "TwoLayerNSM": "nsm"}
 NETWORKS = {
-    _SHORT_NAMES.get(name) or re.sub("(?<=[a-z])(?=[A-Z])", "-", name.removesuffix("NICA")).lower(): name
-    for name, module in bionica._MODULE_OF.items()
-    if module.startswith("networks.")
+    "cone-network": "ConeNetwork",
+    "interneuron": "InterneuronNICA",
+    "local": "LocalNICA",
+    "npca": "NonnegativePCA",
+    "two-compartment": "TwoCompartmentNICA",
+    "nsm": "TwoLayerNSM",
 }
 _CLASSES = METHODS | NETWORKS
 #: Methods that need samples to fit before they answer. The others learn from the first sample on, if --sources is given.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations  # help() shows ArrayLike, not what it is a union of
 
-from copy import deepcopy
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -14,7 +13,7 @@ from sklearn.utils import check_random_state
 from .. import samples
 from .._compat.blas import one_blas_thread
 from .._compat.sklearn import ARRAY, AUTO, BOOLEAN, COUNT, NONNEGATIVE, interval, options
-from ..estimator import PARAMETERS, OnlineEstimator, counted, estimates_missing, is_same
+from ..estimator import PARAMETERS, OnlineEstimator, counted, estimates_missing
 from ..kernels.learner import Buffered
 from ..kernels.loop import Diverged
 from ..kernels.rule import finite, shapes
@@ -245,36 +244,13 @@ class MinimumVolumeCone(OnlineEstimator):
             k, q, channels, stored = self.n_features_in_, state.fit.components.shape[1], state.channels, state.samples
             if channels.subspace.shape[1] != q * channels.projected or not (channels.projected or q == k):
                 raise ValueError(f"the stream has {q} channels, and there are {k} mixtures")
-            weights = (state.raw.n, state.weighted.n) if state.n else ()  # a branch has none before its first block
-            positive = (channels.scale, channels.rounding, channels.mean_total, state.rate, *weights)
+            weights = (state.raw.n, state.weighted.n)
+            positive = (state.n, channels.scale, channels.rounding, channels.mean_total, state.rate, *weights)
             if min(positive) < np.finfo(np.float64).tiny or not state.limit >= 0:
                 raise ValueError("scales, weights, rates and limits are positive")
             if (stored.number != np.floor(np.abs(stored.number))).any():
                 raise ValueError("stored samples have whole numbers")
-            if not 0 <= state.first <= state.first + state.n <= state.end:
-                raise ValueError(f"{state.n} samples have the numbers {state.first} to {state.end}")
         super()._restore(values)
-
-    def branch(self, first: Any) -> MinimumVolumeCone:
-        """Return a stream that begins where this one stands, has seen no sample, and can be merged with it (`bionica.merge`).
-
-        Parameters
-        ----------
-        first : int
-            Number of its first sample. Streams that are merged need different numbers: leave room for all that they will see.
-            A sample is stored by its number, so that numbers, not the order of merging, determine the result.
-
-        Returns
-        -------
-        MinimumVolumeCone
-            With the parameters, channels, scale and cone of this one. Its cone is solved again after its own first block.
-        """
-        state = self._started()
-        if not isinstance(first, Integral) or first < 0:
-            raise ValueError(f"first={first!r} is not the number of a sample: give an integer from 0 on")
-        other = deepcopy(self)
-        other._continue_from(sketch.branch(state, int(first)), self._learner.waiting[:0].copy())
-        return other
 
     @property
     def _readout(self) -> sketch.Readout:
@@ -296,64 +272,6 @@ class MinimumVolumeCone(OnlineEstimator):
         return {**super()._facts(), "settled": bool(self._started().fit.cone.converged)}
 
     count_ = counted
-
-
-def merge(a: Any, b: Any) -> MinimumVolumeCone:
-    """Return the stream that has seen the samples of two: instruments side by side, laboratories that share no samples.
-
-    Both began from one stream: `b` is a `branch` of `a`, or both are branches of a third, perhaps loaded from a file
-    (`bionica.load`). Moments add, and the stored samples are those that one stream would have stored. The cone is solved on them.
-    Neither `a` nor `b` is changed.
-
-    Parameters
-    ----------
-    a, b : MinimumVolumeCone
-        Streams with the same parameters, without a horizon, whose samples have different numbers.
-
-    Returns
-    -------
-    MinimumVolumeCone
-        It can learn on, and be merged with others.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import bionica
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.exponential(size=(9000, 3)) @ rng.random((3, 6)) + 0.01 * rng.standard_normal((9000, 6))
-    >>> here = bionica.MinimumVolumeCone(3, random_state=0).partial_fit(X[:2000])
-    >>> there = here.branch(5000).partial_fit(X[5000:])  # on another machine
-    >>> both = bionica.merge(here.partial_fit(X[2000:5000]), there)
-    >>> both.n_samples_seen_
-    9000
-    """
-    if not (isinstance(a, MinimumVolumeCone) and isinstance(b, MinimumVolumeCone)):
-        raise TypeError(
-            f"a is a {type(a).__name__}, b is a {type(b).__name__}: streams of MinimumVolumeCone can be merged"
-        )
-    one, other = sorted((deepcopy(a), deepcopy(b)), key=lambda stream: stream._started().first)
-    for stream in (one, other):
-        stream._learner.flush()
-    first, second = one._started(), other._started()
-    differ = [name for name, value in one._config.items() if not is_same(value, other._config[name])]
-    if differ:
-        raise ValueError(f"a and b differ in {', '.join(differ)}: streams with the same parameters can be merged")
-    if one.horizon is not None:
-        raise ValueError(f"horizon={one.horizon}: streams that forget cannot be merged; use horizon=None")
-    starts = [(*stream.channels, stream.fit.components.shape, stream.seed) for stream in (first, second)]
-    if not all(map(is_same, *starts)):
-        raise ValueError(
-            "a and b began from different samples: make b by a.branch(first), or both from one saved stream"
-        )
-    if first.end > second.first and first.n and second.n:
-        numbers = f"{first.first} to {first.end - 1} and {second.first} to {second.end - 1}"
-        raise ValueError(
-            f"samples of a and b have the numbers {numbers}, which overlap: make b by a.branch(first={first.end})"
-        )
-    with one_blas_thread():
-        state = sketch.merge(first, second, one._learner.settings)
-    one._continue_from(state, one._learner.waiting[:0].copy())
-    return one
 
 
 def _given_amounts(known_sources: Any, rows: Any, n_components: Any) -> tuple[Array, Array]:

@@ -68,7 +68,6 @@ class State(NamedTuple):
     `n` counts samples. `raw` are moments of x / scale in the subspace, `weighted` those with the weights of Poisson counts
     (the same for other noise). `fit` is the last solution, `limit` the distance outside the cone beyond which samples are outliers,
     `rate` the largest mark of a stored sample, `solved` the number of samples at the last solution, `seed` that of the starts.
-    Numbers of samples begin at `first`, and `end` is the next one: those of other streams may lie between.
     """
 
     n: int
@@ -81,8 +80,6 @@ class State(NamedTuple):
     rate: float
     solved: int
     seed: int
-    first: int
-    end: int
 
 
 # --- the random sample
@@ -285,7 +282,7 @@ def begin(X: ChunkedRows, sample: Samples, rate: float, settings: Settings) -> S
     if settings.given is None:  # otherwise in the order of the known amounts
         fit = _ordered(fit, np.argsort(-share, kind="stable"))
     weighted, raw = (m._replace(n=float(m.n)) for m in (total.weighted, total.raw))  # they may decay
-    state = State(n, channels, raw, weighted, fit, gate.distance, samples.take(slice(0)), rate, n, settings.seed, 0, n)
+    state = State(n, channels, raw, weighted, fit, gate.distance, samples.take(slice(0)), rate, n, settings.seed)
     return _stored(state, samples, settings)
 
 
@@ -323,8 +320,8 @@ def _ordered(fit: Fit, order: Array) -> Fit:
 
 def learn(state: State, X: Array, settings: Settings) -> State:
     """Learn from a block of samples X (n_samples, k), and solve the cone again if it is time."""
-    numbers = np.arange(state.end, state.end + len(X), dtype=np.float64)
-    state = state._replace(n=state.n + len(X), end=state.end + len(X))
+    numbers = np.arange(state.n, state.n + len(X), dtype=np.float64)
+    state = state._replace(n=state.n + len(X))
     sound = are_inliers(X)
     X, numbers, channels, is_outside = X[sound], numbers[sound], state.channels, False
     Z = channels.rows(X)
@@ -352,28 +349,11 @@ def learn(state: State, X: Array, settings: Settings) -> State:
 def solve(state: State, settings: Settings) -> State:
     """Solve the cone on the stored samples."""
     last, samples = state.fit, state.samples
-    weights = np.exp(-(state.end - samples.number) / settings.horizon)
+    weights = np.exp(-(state.n - samples.number) / settings.horizon)
     settings = settings._replace(nonnegative=last.nonnegative, n_components=len(last.components), seed=state.seed)
     fit = _fit(samples.z, weights / weights.sum(), state.weighted, state.channels, settings)[0]
     fit = _ordered(fit, linear_sum_assignment(-np.abs(last.components @ fit.mixing))[1])
     return state._replace(fit=fit, solved=state.n)
-
-
-def branch(state: State, first: int) -> State:
-    """A stream that has seen no sample, with the channels and the cone of another; numbers of its samples begin at `first`."""
-    none, empty = state.samples.take(slice(0)), Moments(0.0, 0 * state.raw.mean, 0 * state.raw.scatter)
-    return state._replace(n=0, raw=empty, weighted=empty, samples=none, rate=1.0, solved=0, first=first, end=first)
-
-
-def merge(a: State, b: State, settings: Settings) -> State:
-    """The stream that has seen the samples of both, which have the same channels; numbers of b are larger."""
-    weighted, raw = merge_moments(a.weighted, b.weighted), merge_moments(a.raw, b.raw)
-    fit = a.fit._replace(nonnegative=a.fit.nonnegative and b.fit.nonnegative)
-    both = a.samples.union(b.samples)
-    state = a._replace(n=a.n + b.n, raw=raw, weighted=weighted, fit=fit, end=b.end, samples=both)
-    if len(both.z):  # first, because the extremes of both were measured from other cones
-        state = solve(state, settings)
-    return _stored(state._replace(rate=min(a.rate, b.rate)), both.take(slice(0)), settings)
 
 
 def _stored(state: State, new: Samples, settings: Settings) -> State:
@@ -386,7 +366,7 @@ def _stored(state: State, new: Samples, settings: Settings) -> State:
     if not state.fit.cone.noise.any():
         extreme[candidates[extremes(state.fit.components @ z[candidates].T)]] = True
     kept, rate = smallest_marks(marks(number), capacity(state.fit.components.shape[1]), state.rate)
-    kept = (kept | extreme) & (number >= state.end - 2 * settings.horizon)
+    kept = (kept | extreme) & (number >= state.n - 2 * settings.horizon)
     return state._replace(samples=Samples(z, number, extreme).take(kept), rate=rate)
 
 
@@ -411,7 +391,7 @@ def readout(state: State, settings: Settings) -> Readout:
     W, normalize, known = fit.components, settings.normalize, settings.known
     mean, second = W @ state.raw.mean, W @ state.raw.second @ W.T
     spread = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", W, state.raw.covariance, W), 0))
-    if normalize == "sum" and fit.has_mean and state.n:
+    if normalize == "sum" and fit.has_mean:
         v = np.sqrt(cone.wall.variance)
         g = np.linalg.lstsq(second - np.outer(v, v) * (cone.V @ cone.V.T), mean, rcond=None)[0]
         if not (g > 0).all():

@@ -44,8 +44,7 @@ def open_images(paths: Sequence[Path], columns: Columns, *, optical_density: boo
     stacks: list[Array] = []
     notes = []
     for path in paths:
-        with explain_errors(str(path)):
-            file = (_tiff if path.suffix.lower() in TIFF else _picture)(path)
+        file = _read(path)
         notes += [f"{path}: " * (len(paths) > 1) + note for note in file.notes]
         stack = file.pages
         stacks.append(stack[..., 0] if stack.shape[3:] == (1,) else stack)
@@ -78,6 +77,20 @@ def open_images(paths: Sequence[Path], columns: Columns, *, optical_density: boo
     reader = MatrixReader(name, lambda: matrix, 1, columns, header, notes)
     reader.image_shape, reader.pixel_size = images.shape[1:], file.pixel_size
     return reader
+
+
+def read_image(path: Path) -> Array:
+    """Return the only image of a file, height x width (x colours)."""
+    pages = _read(path).pages
+    if len(pages) > 1:
+        raise InputError(f"{path} has {len(pages)} images: save each of them as a file")
+    image: Array = pages[0]
+    return image
+
+
+def _read(path: Path) -> Stack:
+    with explain_errors(str(path)):
+        return (_tiff if path.suffix.lower() in TIFF else _picture)(path)
 
 
 def _picture(path: Path) -> Stack:

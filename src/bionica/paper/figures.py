@@ -68,30 +68,28 @@ def error_figure(config: Reproduction, rows: Sequence[Row]) -> Any:
     figure = new_figure(5.6 * len(settings), 4.8)
     axes = figure.subplots(1, len(settings), squeeze=False)[0]
     for axis, setting in zip(axes, settings, strict=True):
-        _draw_errors(axis, [row for row in rows if row["setting"] == setting], config.as_authors)
+        _draw_errors(axis, [row for row in rows if row["setting"] == setting])
         axis.set_title(SETTINGS[setting], fontsize=11)
     _legend(figure, axes[0], 3)
     return figure
 
 
-def _draw_errors(axis: Any, rows: Sequence[Row], geometric: bool) -> None:
-    """Draw the paper's summary of the runs, or that of the authors' code."""
-    mean, low, high = ("geometric_mean", "geometric_low", "geometric_high") if geometric else ("mean", "low", "high")
+def _draw_errors(axis: Any, rows: Sequence[Row]) -> None:
+    """Draw means and their confidence intervals, as the paper says."""
     end = max((row["t"] for row in rows), default=1)
     for network in dict.fromkeys(row["network"] for row in rows):
         mine = [row for row in rows if row["network"] == network]
         label, color, line = LOOKS[network]
-        t, middle, lower, upper = ([row[name] for row in mine] for name in ("t", mean, low, high))
+        t, middle, lower, upper = ([row[name] for row in mine] for name in ("t", "mean", "low", "high"))
         if len(mine) == 1:  # an offline method: one error for all times
             axis.plot([1, end], 2 * middle, line, color=color, label=label, linewidth=1.2, zorder=1)
         else:
             axis.fill_between(t, lower, upper, color=color, alpha=0.18, linewidth=0)
             axis.plot(t, middle, line, color=color, label=label, linewidth=1.7, zorder=2)
-    summary = "geometric mean, 1 SD of its log" if geometric else "mean and 90 % interval"
-    axis.set(xscale="log", yscale="log", xlim=(1, end), xlabel="samples, t", ylabel=f"error(t), {summary}")
+    axis.set(xscale="log", yscale="log", xlim=(1, end), xlabel="samples, t", ylabel="error(t), mean and 90 % interval")
     axis.grid(alpha=0.25, which="major", linewidth=0.6)
     axis.spines[["top", "right"]].set_visible(False)
-    tops = [row[high] for row in rows if LOOKS[row["network"]][2] == "-"]
+    tops = [row["high"] for row in rows if LOOKS[row["network"]][2] == "-"]
     if tops:  # solid lines fill the frame; curves far above them may leave it
         axis.set_ylim(top=min(axis.get_ylim()[1], 2 * max(tops)))
 
@@ -161,7 +159,7 @@ def images_figure(config: Reproduction, rows: Sequence[Row]) -> Any:
         plot.images(images, (side, side), axes=axes)
         axes[0].set_ylabel(title, fontsize=10)
     axis = right.subplots()
-    _draw_errors(axis, rows, config.as_authors)
+    _draw_errors(axis, rows)
     _legend(right, axis, 2)
     return figure
 

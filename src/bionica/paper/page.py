@@ -37,10 +37,9 @@ _SECTIONS = {
     "figure4": (
         "Figure 4: sparse uniform sources", figures.error_figure,
         "error(t) with the printed mixing matrices. Lines are means over runs and shades 90 % confidence intervals of the mean, as "
-        "the paper says; with --as-authors geometric means and one standard deviation of the logarithm, as the authors' plots. "
-        "All four are tuned to these mixing matrices, and Nonnegative PCA gets mixtures that were whitened beforehand. With "
-        "--with-ours what is not in the paper, untuned: horizontal lines are offline methods, and the correlation floor is the "
-        "error of the sources after whitening, that of exactly uncorrelated outputs.",
+        "the paper says. All four are tuned to these mixing matrices, and Nonnegative PCA gets mixtures that were whitened "
+        "beforehand. With --with-ours what is not in the paper, untuned: horizontal lines are offline methods, and the correlation "
+        "floor is the error of the sources after whitening, that of exactly uncorrelated outputs.",
     ),
     "figure5": (
         "Figure 5: images", figures.images_figure,

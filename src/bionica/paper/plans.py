@@ -69,7 +69,6 @@ class Reproduction:
 
     Run i has the seed ``seed + i`` for its data and its initial weights. `with_ours` adds to figures 4 and 5 what is not in the
     paper: LocalNICA, StreamingNICA, Algorithms 1 and 2 with untuned settings, the offline method and the correlation floor.
-    `as_authors` runs the networks of figures 4 and 5 as the authors' code does (`paper.authors`), and draws what their plots draw.
     `images` is the path of the user's images; None takes those of scikit-image.
     """
 
@@ -78,7 +77,6 @@ class Reproduction:
     seed: int = 0
     n_samples: int = 100_000
     with_ours: bool = False
-    as_authors: bool = False
     images: str | None = None
 
 
@@ -131,9 +129,6 @@ def _networks(config: Reproduction, experiment: str, setting: str) -> list[dict[
     if experiment in ("figure2", "figure3"):  # the circuits of the two algorithms
         return [{"name": NETWORKS[experiment == "figure3"], "published": setting}]
     networks: list[dict[str, Any]] = [{"name": name, "published": setting} for name in NETWORKS]
-    if config.as_authors:
-        name = "bionica.paper.authors:AuthorsRun"
-        networks = [{"name": name, "label": n, "params": {"network": n, "setting": setting}} for n in NETWORKS]
     if config.with_ours:
         networks += [{"name": "LocalNICA"}, {"name": "StreamingNICA"}]
         networks += [{"name": name, "label": f"{name} untuned"} for name in NETWORKS[:2]]

@@ -1,7 +1,6 @@
-"""The four networks as in the authors' code (github.com/flatironinstitute/bio-nica at 19a1437), where it differs from the paper.
+"""The four networks as in nica_algorithms.py of the authors (github.com/flatironinstitute/bio-nica) at commit 19a1437.
 
-`bionica.reference` has the rules; here is what differs. With the same initial weights the outputs equal those that the authors'
-code has put out, to rounding (`benchmarks/authors_runs.py`):
+authors_runs.py compares them with the outputs of that file. `bionica.reference` has the rules of the paper; what differs:
 
 - The running mean of x is over all mixtures, those of y and n are over min(t, 100). That of c has weight 1/100 from the start.
 - A neuron whose outputs in the first 100 mixtures sum to exactly 0 is flipped once, after the next one. The authors' solver may
@@ -12,22 +11,17 @@ code has put out, to rounding (`benchmarks/authors_runs.py`):
   that depends on the last bits of the first mixture. Later it stays the same. Complex eigenvalues end the run.
 - 2-layer NSM: 0.1 I is added to W_yy if its determinant is below 1e-4.
 - Nonnegative PCA: mixtures are whitened by C_xx^-1/2, with the covariance over T - 1.
-- Repairs are made after mixtures 1, 101, 201, ...: rows of W_xy with a norm below 0.1 become random, singular values of W_ny below
-  0.01 or above 100 and eigenvalues of W_zz below 1e-4 become 1. Singular values of W_xy are not looked at.
+- Repairs are made after mixtures 1, 101, 201, ...: rows of W_xy with a norm below 0.1 become random, eigenvalues of W_zz below 1e-4
+  become 1. Singular values are not looked at.
 """
 
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 
 import bionica
-
-from .. import reference
-from ..reference import State
-
-Array = NDArray[Any]
+from bionica import reference
+from bionica.reference import Array, State
 
 
 def interneuron_step(state: State, x: Array, eta: float) -> Array:
@@ -43,9 +37,7 @@ def interneuron_step(state: State, x: Array, eta: float) -> Array:
     W_ny += eta * (np.outer(dy, dn) - W_ny)
     if state["t"] % 100 == 1:
         small = np.linalg.norm(W_xy, axis=1) < 0.1
-        W_xy[small] = state["rng"].standard_normal((small.sum(), len(x)))
-        U, sigma, Vh = np.linalg.svd(W_ny, full_matrices=False)
-        W_ny[:] = U * np.where((sigma < 0.01) | (sigma > 100), 1, sigma) @ Vh
+        W_xy[small] = state["rng"].standard_normal((small.sum(), len(x))) / np.sqrt(len(x))
     W_yn[:] = W_ny.T
     return y
 
@@ -79,7 +71,7 @@ def two_layer_nsm_step(state: State, x: Array, eta: float) -> Array:
     return y
 
 
-#: Start and step of each network, and its feedforward weights, which may be given; the last of them are flipped if silent.
+#: Start and step of each network, and its feedforward weights; the last of them are flipped if silent.
 _NETWORKS: dict[str, Any] = {
     "InterneuronNICA": (reference.interneuron, interneuron_step, ("W_xy",)),
     "TwoCompartmentNICA": (reference.two_compartment, two_compartment_step, ("W_xz",)),
@@ -88,35 +80,25 @@ _NETWORKS: dict[str, Any] = {
 }
 
 
-class AuthorsRun(BaseEstimator):  # type: ignore[misc]
-    """A network of the paper as in the authors' code, with the hyperparameters of table 1.
+def run(network: str, setting: str, X: Array, init: dict[str, Array], flipped: Array | None = None) -> Array:
+    """Return the outputs of a network with the hyperparameters of table 1, as each mixture arrived.
 
-    `network` is a class of bionica by its name, `setting` as in `as_published`, `init` has the feedforward weights by their names
-    (None: random, orthonormal rows), and `flipped` says which neurons are flipped (None: those that were silent).
+    `network` is a class of bionica by its name, `setting` as in `as_published`, `init` has the feedforward weights by their names.
+    `flipped` are the neurons that are flipped; None: those that were silent.
     """
-
-    def __init__(
-        self, network: str = "", setting: str = "", init: Any = None, flipped: Any = None, random_state: Any = None
-    ) -> None:
-        self.network, self.setting = network, setting
-        self.init, self.flipped = init, flipped
-        self.random_state = random_state
-
-    def partial_fit_transform(self, X: Array) -> Array:
-        """Learn from all of X, and return the outputs as each sample arrived."""
-        start, step, forward = _NETWORKS[self.network]
-        table = getattr(bionica, self.network).as_published(self.setting).get_params()
-        d, (T, k), rng = table["n_components"], X.shape, np.random.default_rng(self.random_state)
-        own = {"tau": table["tau"]} if "tau" in table else {}
-        if self.network == "NonnegativePCA":
-            Lambda, U = np.linalg.eigh(np.cov(X.T))
-            own["F"] = U / np.sqrt(Lambda) @ U.T
-        state = start(d, k, rng, **own)
-        state |= {name: np.array((self.init or state)[name], dtype=float) for name in forward}
-        Y = np.empty((T, d))
-        for t, eta in enumerate(reference.learning_rate(np.arange(T), table["eta0"], table["decay"])):
-            Y[t] = step(state, X[t], eta)
-            if t == 100:
-                silent = Y[:100].sum(axis=0) == 0
-                state[forward[-1]][silent if self.flipped is None else self.flipped] *= -1
-        return Y
+    start, step, forward = _NETWORKS[network]
+    table = getattr(bionica, network).as_published(setting).get_params()
+    (T, k), d = X.shape, table["n_components"]
+    own = {"tau": table["tau"]} if "tau" in table else {}
+    if network == "NonnegativePCA":
+        Lambda, U = np.linalg.eigh(np.cov(X.T))
+        own["F"] = U / np.sqrt(Lambda) @ U.T
+    state = start(d, k, np.random.default_rng(0), **own)
+    state |= {name: np.array(init[name], dtype=float) for name in forward}
+    Y = np.empty((T, d))
+    for t, eta in enumerate(reference.learning_rate(np.arange(T), table["eta0"], table["decay"])):
+        Y[t] = step(state, X[t], eta)
+        if t == 100:
+            silent = Y[:100].sum(axis=0) == 0
+            state[forward[-1]][silent if flipped is None else flipped] *= -1
+    return Y
