@@ -38,7 +38,7 @@ from ..kernels.rule import first_state, orthonormal_rows, pseudoinverse, shapes,
 from ..kernels.settling import Exact
 from ..networks import two_compartment
 from ..samples import Array
-from ..trust.findings import finding
+from ..trust.findings import CONVERGED
 from .whitening import moments, row_sample
 
 Weights = dict[str, Array]
@@ -216,7 +216,7 @@ class OfflineNICA(Separator, Estimator):
         self.objective_curve_ = solution.objective
         self.n_iter_ = len(solution.objective)
         reason = f"no convergence in max_iter={self.max_iter} iterations: raise max_iter or tol, or lower eta"
-        problems = () if solution.converged else (finding("converged", reason=reason),)
+        problems = () if solution.converged else (CONVERGED.finding(reason=reason),)
         self._warn_about_fit(data[row_sample(*data.shape)], self.n_samples_seen_, *problems)
 
     def _run(self, X: Array, W: Array, largest_eigenvalue: float) -> Descent:
