@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 import bionica
 from bionica.cone.minimum_volume_cone import MinimumVolumeCone
-from conftest import ESTIMATORS, ONLINE, mixtures
+from conftest import ESTIMATORS, ONLINE, mixtures, mixtures_for
 from test_estimators import seed_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # few samples

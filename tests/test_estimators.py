@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 import bionica
 from bionica import BatchNICA, MinimumVolumeCone, NoncenteredWhitener, NonnegativePCA
 from bionica.kernels.rule import to_arrays
-from conftest import ESTIMATORS, NETWORKS, mixtures
+from conftest import ESTIMATORS, NETWORKS, mixtures, mixtures_for
 
 SINGLE_LAYER = [bionica.InterneuronNICA, bionica.TwoCompartmentNICA]
 FAST = {"guards": False, "eta0": 1e-3, "power": 0.6}

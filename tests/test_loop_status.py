@@ -8,7 +8,7 @@ import pytest
 
 import bionica
 from bionica.kernels.rule import to_arrays
-from conftest import ESTIMATORS, NETWORKS, mixtures
+from conftest import ESTIMATORS, NETWORKS, mixtures, mixtures_for
 
 VARIANTS = [(cls, {}) for cls in ESTIMATORS] + [(bionica.StreamingNICA, {"horizon": 100})]
 ANSWERS = bionica.DivergenceError, ValueError

@@ -51,7 +51,7 @@ from .offline.whitening import (
 from .samples import Array, Sample, finite_map, finite_rows, warn
 from .trust.count import Count
 from .trust.diagnosis import TOLD, Diagnosis, diagnose
-from .trust.findings import Finding, evidence, exceeds, finding, ranked_findings, undecided
+from .trust.findings import CONVERGED, HUGE, Finding, evidence, ranked_findings, undecided
 
 #: What parameters may be, by name; a class adds its own.
 PARAMETERS: dict[str, Any] = {
@@ -439,7 +439,7 @@ class Separator:
         return diagnose(rows, W, A, fit, n=data.shape[0], n_known=n_known, tried=tried, **names, **facts)
 
     def _facts(self) -> dict[str, Any]:
-        """What `trust.findings.measure` must know of the method."""
+        """What `trust.measures.Fit` must know of the method."""
         tracking = self._config.get("horizon") is not None
         return {"noise": getattr(self, "noise_", None), "uncorrelated": self._uncorrelated, "tracking": tracking}
 
@@ -666,7 +666,7 @@ class OnlineEstimator(Separator, Estimator):
         """Warn of outputs that are far too large: those of a network have variance or mean 1."""
         if len(Y) and hasattr(self._learner.state, "repairs"):
             typical = float(np.median(Y[row_sample(*Y.shape)].max(axis=1)))
-            self._warn(ranked_findings(exceeds("huge", typical), self._tried()))
+            self._warn(ranked_findings(HUGE.beyond(typical), self._tried()))
 
     def _check_config(self) -> bool:
         changed = super()._check_config()
@@ -757,7 +757,7 @@ class OnlineEstimator(Separator, Estimator):
                 "the neurons did not settle for some samples (repairs_ counts them): raise settle_steps or settle_tol, change "
                 "gamma, or use dynamics='exact' and decoupled=False"
             )
-            problems.append(finding("converged", reason=reason))
+            problems.append(CONVERGED.finding(reason=reason))
         return problems
 
     def _dynamics(self, dtype: Any, symmetric: bool = True) -> Any:

@@ -49,7 +49,7 @@ from .kernels.rule import Rule, first_state, hot, ordered, orthonormal_rows, reg
 from .kernels.settling import Exact
 from .offline.whitening import some_rows
 from .samples import Array
-from .trust.findings import Finding, finding
+from .trust.findings import CONVERGED, Finding
 
 #: Of lambda (see above).
 LARGE_ANGLE, SMALL, TURNS = 10.0, 0.3, 500.0
@@ -374,7 +374,7 @@ class StreamingNICA(OnlineEstimator):
                 "mixing changes, set horizon= to the number of samples to remember (1,000 + 100 n_components or more). If sources "
                 "are on and off for long, or neighbouring samples are alike, ignore this. If sensors failed, omit these samples"
             )
-            problems.append(finding("converged", reason=reason))
+            problems.append(CONVERGED.finding(reason=reason))
         return problems
 
 

@@ -46,7 +46,6 @@ OPTIONS = {
     "dataset=": "--dataset ", "use=": "--use ", "skip=": "--skip ", "skip_lines=": "--skip-lines ",
     "decimal=": "--decimal ", "encoding=": "--encoding ",
     "header=True": "--header", "header=False": "--no-header", "optical_density=True": "--optical-density",
-    "subtract the dark level of the instrument, if there is one": "pass --offset LEVEL if the detector has a dark level",
     "leave these mixtures out": "pass --skip with these mixtures",
     "set their saturated cells to NaN": "--saturated LEVEL if all mixtures have this ceiling",
     "saturated=": "--saturated ", "offset=": "--offset ",

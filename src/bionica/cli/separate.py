@@ -47,7 +47,6 @@ _NAMED = 8  # sources whose uncertainty is printed: the least sure ones
 METHODS = {"batch": "BatchNICA", "cone": "MinimumVolumeCone", "streaming": "StreamingNICA"}
 #: The same for models of neural circuits: the classes of `bionica.networks`.
 NETWORKS = {
-    "cone-network": "ConeNetwork",
     "interneuron": "InterneuronNICA",
     "local": "LocalNICA",
     "npca": "NonnegativePCA",

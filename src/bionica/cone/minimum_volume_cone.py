@@ -268,9 +268,6 @@ class MinimumVolumeCone(OnlineEstimator):
     )
     n_iter_ = property(lambda self: self._started().fit.cone.n_iter, doc="Iterations of the last solution.")
 
-    def _facts(self) -> dict[str, Any]:
-        return {**super()._facts(), "settled": bool(self._started().fit.cone.converged)}
-
     count_ = counted
 
 

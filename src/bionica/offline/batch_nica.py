@@ -14,7 +14,7 @@ from ..core.dask import DaskRows
 from ..estimator import PARAMETERS, Estimator, Separator, estimates_missing
 from ..kernels.rule import shapes
 from ..samples import Array
-from ..trust.findings import finding, undecided
+from ..trust.findings import CONVERGED, undecided
 from ..trust.outliers import Limit, is_inlier, without_outliers
 from .noncentered_whitener import whitening_or_error
 from .rotation import rotate
@@ -185,6 +185,6 @@ class BatchNICA(Separator, Estimator):
             reasons.append(f"the best of {rotation.n_starts} starts was met only once: raise n_init={self.n_init}")
         if not rotation.converged:
             reasons.append(f"no convergence in max_iter={self.max_iter} iterations: raise max_iter or tol")
-        problems = [finding("converged", reason=reason) for reason in reasons]
+        problems = [CONVERGED.finding(reason=reason) for reason in reasons]
         problems += undecided(self.count_) if self.n_components == "auto" else []
         self._warn_about_fit(sample, rows.shape[0], *problems)

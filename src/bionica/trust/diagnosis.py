@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from .._compat.blas import one_blas_thread
 from ..offline.whitening import row_sample
 from .ambiguity import Bands, bands
-from .findings import Finding, Measures, exceeds, finding, measure, ranked_findings, uncertain
+from .findings import AMBIGUOUS, CHANGED, Finding, Measures, measure, ranked_findings, uncertain
 from .halves import Uncertainty, follows_curve, uncertainty
 from .outliers import inliers_of
 
@@ -122,28 +122,26 @@ def diagnose(
     """Judge components W (d, k) and spectra A (k, d) on rows, a sample of n.
 
     `fit` returns the components and the spectra of some rows; None: no refits. The first `n_known` spectra were given, and the
-    remedies `tried` are not named. `sources` and `mixtures` are names. `tracking` and `facts` are those of `measure`.
+    remedies `tried` are not named. `sources` and `mixtures` are names. `tracking` and `facts` are those of `measures.Fit`.
     """
     with one_blas_thread(), np.errstate(all="ignore"):
         sound = inliers_of(rows)
         some = sound[row_sample(*sound.shape)]
         measures = measure(some, W, A, n, tracking=tracking, **facts)
         found, moved, band = list(measures.findings), None, None
-        if fit is not None and not {"constant", "scale"} & {one.name for one in found}:
+        if fit is not None and "scale" not in {one.name for one in found}:
             moved = uncertainty(sound, W, A, fit, measures.error)
             curve = follows_curve(sound, len(W))
             if curve and measures.is_nonnegative:
                 band = bands(some, W, A, np.sqrt(measures.noise), n_known)
-                found += exceeds("ambiguous", np.maximum(band.sources, band.spectra))
+                found += AMBIGUOUS.beyond(np.maximum(band.sources, band.spectra))
                 moved = moved._replace(sources=np.fmin(np.hypot(moved.sources, band.sources), 1.0))
             elif len(W) - n_known > 2 and follows_curve(sound, len(W), fills=4 * len(W)):
                 # It touches facets in points, and no spectra bound them: most of such fits are wrong.
-                found += exceeds("ambiguous", np.ones(len(W)))
+                found += AMBIGUOUS.beyond(np.ones(len(W)))
                 moved = moved._replace(sources=np.ones(len(W)))
             if not (curve or tracking):
-                found += exceeds("changed", moved.change)
+                found += CHANGED.beyond(moved.change)
             found = [one for one in found if one.name != "uncertain"]
             found += uncertain(measures.noise / measures.variance, moved.share, moved.sources)
-        if found and len(sound) < len(rows):
-            found.append(finding("outliers", n=len(rows) - len(sound)))
     return Diagnosis(ranked_findings(found, tried), moved, band, measures, list(sources), list(mixtures))
