@@ -1,4 +1,5 @@
-"""Is this tree fit for release? Build sdist and wheel, try the wheel in an empty environment, and run the tests against it.
+"""Is this tree fit for release? Build sdist and wheel, try the wheel in an empty
+environment, and run the tests against it.
 
     python .ci/release.py                 # some 10 minutes on two cores, most of them tests
     python .ci/release.py --no-tests      # 3 minutes
@@ -28,9 +29,18 @@ for name in ("spectra", "a", "b"): np.savetxt(f"{name}.csv", X, delimiter=",")
 
 def call(*command, cwd=None):
     """Run a command without this tree's source on its path."""
-    environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("PYTHONPATH", "VIRTUAL_ENV")
+    }
     print("+", *command, file=sys.stderr, flush=True)
-    subprocess.run(list(map(str, command)), cwd=cwd, env=environment | {"OPENBLAS_NUM_THREADS": "1"}, check=True)
+    subprocess.run(
+        list(map(str, command)),
+        cwd=cwd,
+        env=environment | {"OPENBLAS_NUM_THREADS": "1"},
+        check=True,
+    )
 
 
 def environment(folder, *packages):
@@ -41,7 +51,8 @@ def environment(folder, *packages):
 
 
 with tempfile.TemporaryDirectory() as name:
-    folder, dist = Path(name), ROOT / "dist"
+    folder = Path(name)
+    dist = ROOT / "dist"
     shutil.rmtree(dist, ignore_errors=True)
     build = environment(folder / "build", "build", "twine")
     call(build / "python", "-m", "build", "--outdir", dist, ROOT)
@@ -51,11 +62,32 @@ with tempfile.TemporaryDirectory() as name:
     readme = (ROOT / "README.md").read_text()
     code = "".join(re.findall(r"```python\n(.*?)```", readme, re.DOTALL))
     call(user / "python", "-c", GIVEN + code, cwd=folder)
-    for line in re.findall(r"^bionica [^#\n]*", "".join(re.findall(r"```sh\n(.*?)```", readme, re.DOTALL)), re.MULTILINE):
+    for line in re.findall(
+        r"^bionica [^#\n]*",
+        "".join(re.findall(r"```sh\n(.*?)```", readme, re.DOTALL)),
+        re.MULTILINE,
+    ):
         if "reproduce" not in line:  # many minutes; the tests run it with few samples
             call("sh", "-c", f"PATH={user}:$PATH; {line}", cwd=folder)
     if "--no-tests" not in sys.argv:
         tester = environment(folder / "tester", f"{wheel}[dev]")
-        tree = shutil.copytree(ROOT, folder / "tree", ignore=shutil.ignore_patterns("src", ".*", "dist", "_build"))
-        call(tester / "python", "-m", "pytest", "-q", "-n", "2", "--dist", "worksteal", "-m", "not slow", "tests", cwd=tree)
+        tree = shutil.copytree(
+            ROOT,
+            folder / "tree",
+            ignore=shutil.ignore_patterns("src", ".*", "dist", "_build"),
+        )
+        call(
+            tester / "python",
+            "-m",
+            "pytest",
+            "-q",
+            "-n",
+            "2",
+            "--dist",
+            "worksteal",
+            "-m",
+            "not slow",
+            "tests",
+            cwd=tree,
+        )
 print("fit for release:", *sorted(path.name for path in (ROOT / "dist").iterdir()))

@@ -4,9 +4,10 @@
     python benchmarks/attack.py --areas models,files     a part of it
     python benchmarks/attack.py --scale 0.01             a smoke test
 
-A try fails if a process crashes, hangs, lets a foreign exception out, leaves a half-written file, or returns a wrong result without
-a word. A refused model or file takes less than 500 MB. The exit status is 1 if there was a failure. tests/test_attack.py runs a few
-tries of each kind in the test suite.
+A try fails if a process crashes, hangs, lets a foreign exception out, leaves a
+half-written file, or returns a wrong result without a word. A refused model or file
+takes less than 500 MB. The exit status is 1 if there was a failure.
+tests/test_attack.py runs a few tries of each kind in the test suite.
 """
 
 import argparse
@@ -33,22 +34,27 @@ from bionica.io import InputError, open_reader
 from bionica.model_file import read_model, write_model
 from runner import RESULTS, markdown, setting
 
-MOST_MB, TIMEOUT = 500, 60.0
+MOST_MB = 500
+TIMEOUT = 60.0
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 
 
-# ------------------------------------------------------------------------------------------ tries
+# --- tries
 
 
 def in_forks(n, attempt):
-    """Call `attempt(i)` for i < n in forked processes; it returns what went wrong. A crash or a hang is the failure of its try.
+    """Call `attempt(i)` for i < n in forked processes; it returns what went wrong. A
+    crash or a hang is the failure of its try.
 
     Returns the failures and the peak memory in MB.
     """
-    failures, peak, first = [], 0.0, 0
+    failures = []
+    peak = 0.0
+    first = 0
     while first < n:
         reader, writer = os.pipe()
-        if (child := os.fork()) == 0:
+        child = os.fork()
+        if child == 0:
             os.close(reader)
             _serve(range(first, n), attempt, writer)
         os.close(writer)
@@ -75,8 +81,14 @@ def _serve(tries, attempt, writer):
             wrong = attempt(i)
         except BaseException as error:
             where = traceback.extract_tb(error.__traceback__)[-1]
-            wrong = f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})"
-        os.write(writer, f"{' '.join((wrong or '').split())[:300]}\n".encode(errors="replace"))
+            wrong = (
+                f"{type(error).__name__}: {error}"
+                f" ({Path(where.filename).name}:{where.lineno})"
+            )
+        os.write(
+            writer,
+            f"{' '.join((wrong or '').split())[:300]}\n".encode(errors="replace"),
+        )
     os._exit(0)
 
 
@@ -84,7 +96,9 @@ def mutate(content, rng):
     """Flip, cut, repeat, insert or replace bytes, or write extreme numbers over them."""
     data = bytearray(content)
     for _ in range(rng.randint(1, 3)):
-        start = rng.randrange(min(len(data), rng.choice([100, 1000, 10**9]))) if data else 0
+        start = (
+            rng.randrange(min(len(data), rng.choice([100, 1000, 10**9]))) if data else 0
+        )
         end = start + rng.randint(1, 40)
         match rng.randrange(8):
             case 0 if data:
@@ -101,14 +115,21 @@ def mutate(content, rng):
                 data[start:end] = rng.choice([b"\0", b"\xff"]) * (end - start)
             case 6:
                 data[start : start + 1] = rng.choice(
-                    [b"9" * 15, b"-1", b"1e999", b"nan", b"\xff\xff\xff\x7f", b"\0\0\0\x80"]
+                    [
+                        b"9" * 15,
+                        b"-1",
+                        b"1e999",
+                        b"nan",
+                        b"\xff\xff\xff\x7f",
+                        b"\0\0\0\x80",
+                    ]
                 )
             case _:
                 data[start:start] = rng.randbytes(rng.randint(1, 3000))
     return bytes(data)
 
 
-# ------------------------------------------------------------------------------------------ models
+# --- models
 
 
 def estimators() -> list[Callable[[], Any]]:
@@ -117,11 +138,19 @@ def estimators() -> list[Callable[[], Any]]:
     for cls in (getattr(bionica, name) for name in bionica.__all__):
         if isinstance(cls, type) and hasattr(cls, "fit"):
             options = {"random_state": 0, "max_iter": 10}
-            options = {key: value for key, value in options.items() if key in cls().get_params()}
+            options = {
+                key: value
+                for key, value in options.items()
+                if key in cls().get_params()
+            }
             makers.append(lambda cls=cls, options=options: cls(2, **options))
     for cls in (bionica.InterneuronNICA, bionica.TwoCompartmentNICA):
-        makers.append(lambda cls=cls: cls.as_published("d3", n_components=2, random_state=0))
-        makers.append(lambda cls=cls: cls(2, dynamics="gradient", settle_steps=30, random_state=0))
+        makers.append(
+            lambda cls=cls: cls.as_published("d3", n_components=2, random_state=0)
+        )
+        makers.append(
+            lambda cls=cls: cls(2, dynamics="gradient", settle_steps=30, random_state=0)
+        )
     makers.append(lambda: bionica.StreamingNICA(2, horizon=50, random_state=0))
     return makers
 
@@ -129,9 +158,14 @@ def estimators() -> list[Callable[[], Any]]:
 @cache
 def saved_models():
     """The bytes of every fitted estimator as a file."""
-    X = np.random.default_rng(0).exponential(size=(300, 3)) @ np.random.default_rng(1).random((3, 4))
+    X = np.random.default_rng(0).exponential(size=(300, 3)) @ np.random.default_rng(
+        1
+    ).random((3, 4))
     contents = []
-    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(action="ignore"):
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        warnings.catch_warnings(action="ignore"),
+    ):
         for make in estimators():
             make().fit(X).save(Path(folder, "model"))
             contents.append(Path(folder, "model").read_bytes())
@@ -140,8 +174,29 @@ def saved_models():
 
 
 #: What somebody could write into a header.
-VALUES = (None, True, 0, -1, 7, 10**15, 2**63, -(10**30), 0.5, 1e-320, 1e308, float("nan"), float("-inf"), "", "x", "auto",
-          [], [1], {}, [[[]]], "float16")  # fmt: skip
+VALUES = (
+    None,
+    True,
+    0,
+    -1,
+    7,
+    10**15,
+    2**63,
+    -(10**30),
+    0.5,
+    1e-320,
+    1e308,
+    float("nan"),
+    float("-inf"),
+    "",
+    "x",
+    "auto",
+    [],
+    [1],
+    {},
+    [[[]]],
+    "float16",
+)
 
 
 def mutate_model(path, rng):
@@ -159,11 +214,20 @@ def mutate_model(path, rng):
         name = rng.choice(sorted(arrays))
         a = np.array(arrays[name])
         with np.errstate(all="ignore"):
-            arrays[name] = rng.choice([
-                lambda: np.full_like(a, -1), lambda: np.zeros_like(a), lambda: a * (1e300 if a.dtype.kind == "f" else 2),
-                lambda: np.full(a.shape, np.nan), lambda: a.astype(np.float16), lambda: a.ravel(), lambda: np.atleast_1d(a)[:0],
-                lambda: np.concatenate([np.atleast_1d(a)] * 2), lambda: a.astype(complex), lambda: np.full(a.shape, "x"),
-            ])()  # fmt: skip
+            arrays[name] = rng.choice(
+                [
+                    lambda: np.full_like(a, -1),
+                    lambda: np.zeros_like(a),
+                    lambda: a * (1e300 if a.dtype.kind == "f" else 2),
+                    lambda: np.full(a.shape, np.nan),
+                    lambda: a.astype(np.float16),
+                    lambda: a.ravel(),
+                    lambda: np.atleast_1d(a)[:0],
+                    lambda: np.concatenate([np.atleast_1d(a)] * 2),
+                    lambda: a.astype(complex),
+                    lambda: np.full(a.shape, "x"),
+                ]
+            )()
     path.unlink()
     write_model(path, header, arrays)
 
@@ -174,15 +238,22 @@ def use_model(path):
         model = bionica.load(path)
     except ModelFileError as error:
         return None if str(error) else "refused without a reason"
-    X = np.random.default_rng(0).exponential(size=(300, min(int(model.n_features_in_), 10_000)))
-    steps = {"transform": lambda: model.transform(X), "float32": lambda: model.transform(X[:3].astype(np.float32))}
+    X = np.random.default_rng(0).exponential(
+        size=(300, min(int(model.n_features_in_), 10_000))
+    )
+    steps = {
+        "transform": lambda: model.transform(X),
+        "float32": lambda: model.transform(X[:3].astype(np.float32)),
+    }
     if hasattr(model, "partial_fit"):
         steps["partial_fit"] = lambda: model.partial_fit(X).transform(X)
     return _first_wrong(steps, not isinstance(model, bionica.NoncenteredWhitener))
 
 
 def _first_wrong(steps, nonnegative=True):
-    """Run steps; outputs must be finite and nonnegative, and errors must say what is wrong."""
+    """Run steps; outputs must be finite and nonnegative, and errors must say what is
+    wrong.
+    """
     for name, step in steps.items():
         try:
             Y = step()
@@ -190,7 +261,9 @@ def _first_wrong(steps, nonnegative=True):
             return f"{name} let LinAlgError out: {error}"
         except (ValueError, bionica.DivergenceError):
             continue
-        if isinstance(Y, np.ndarray) and not (np.isfinite(Y).all() and (not nonnegative or (Y >= 0).all())):
+        if isinstance(Y, np.ndarray) and not (
+            np.isfinite(Y).all() and (not nonnegative or (Y >= 0).all())
+        ):
             return f"{name} returned {Y.min()} to {Y.max()}"
     return None
 
@@ -209,10 +282,14 @@ def attack_models(folder, seed, scale):
     saved_models()
     n = max(10, round(4000 * scale))
     yield "mutated bytes", n, *in_forks(n, attempt)
-    yield "mutated fields, checksum right", n, *in_forks(n, lambda i: attempt(i, fields=True))
+    yield (
+        "mutated fields, checksum right",
+        n,
+        *in_forks(n, lambda i: attempt(i, fields=True)),
+    )
 
 
-# ------------------------------------------------------------------------------------------ files
+# --- files
 
 
 def good_files(folder):
@@ -223,7 +300,9 @@ def good_files(folder):
     np.savez_compressed(folder / "deflated.npz", x=X)
     lines = "\n".join(",".join(map(repr, row)) for row in X.tolist()) + "\n"
     (folder / "header.csv").write_text("a,b,c\n" + lines)
-    (folder / "quoted.tsv").write_text('"a"\t"b"\t"c"\r\n' + lines.replace(",", "\t").replace("\n", "\r\n"))
+    (folder / "quoted.tsv").write_text(
+        '"a"\t"b"\t"c"\r\n' + lines.replace(",", "\t").replace("\n", "\r\n")
+    )
     (folder / "spaces.txt").write_text(lines.replace(",", "  "))
     try:
         import h5py
@@ -234,12 +313,21 @@ def good_files(folder):
         from PIL import Image
 
         pyarrow.parquet.write_table(
-            pyarrow.table({name: X[:, j] for j, name in enumerate("abc")}), folder / "x.parquet"
+            pyarrow.table({name: X[:, j] for j, name in enumerate("abc")}),
+            folder / "x.parquet",
         )
         with h5py.File(folder / "x.h5", "w") as file:
-            file.create_dataset("g/x", data=X, chunks=(50, 3), compression="gzip", shuffle=True)
-        tifffile.imwrite(folder / "x.tif", X.T.reshape(3, 20, 15).astype(np.float32), photometric="minisblack")
-        Image.fromarray((50 * X).astype(np.uint8).reshape(20, 15, 3)).save(folder / "x.png")
+            file.create_dataset(
+                "g/x", data=X, chunks=(50, 3), compression="gzip", shuffle=True
+            )
+        tifffile.imwrite(
+            folder / "x.tif",
+            X.T.reshape(3, 20, 15).astype(np.float32),
+            photometric="minisblack",
+        )
+        Image.fromarray((50 * X).astype(np.uint8).reshape(20, 15, 3)).save(
+            folder / "x.png"
+        )
         book = openpyxl.Workbook()
         for row in X[:20].tolist():
             book.active.append(row)
@@ -265,7 +353,8 @@ def attack_files(folder, seed, scale):
     good = good_files(folder / "good")
 
     def attempt(i):
-        rng, name = random.Random(f"{seed} {i}"), list(good)[i % len(good)]
+        rng = random.Random(f"{seed} {i}")
+        name = list(good)[i % len(good)]
         (folder / name).write_bytes(mutate(good[name], rng))
         wrong = read_file(folder / name)
         return f"{name}: {wrong}" if wrong else None
@@ -274,7 +363,7 @@ def attack_files(folder, seed, scale):
     yield "mutated files", n, *in_forks(n, attempt)
 
 
-# ------------------------------------------------------------------------------------------ streams
+# --- streams
 
 
 def streams() -> dict[str, np.ndarray]:
@@ -282,22 +371,42 @@ def streams() -> dict[str, np.ndarray]:
     rng = np.random.default_rng(0)
     X = rng.exponential(size=(260, 3)) @ rng.random((3, 4))
     nan, inf, one, dead, stuck = (X.copy() for _ in range(5))
-    nan[130, 2], inf[200, 1] = np.nan, np.inf
+    nan[130, 2] = np.nan
+    inf[200, 1] = np.inf
     one[100] *= 1e200
     dead[:, 1] = 0
     stuck[50:] = stuck[50]
-    scaled = {f"{factor:g}": X * factor for factor in (1e300, 1e150, 1e30, 1e-30, 1e-160, 1e-310)}
+    scaled = {
+        f"{factor:g}": X * factor
+        for factor in (1e300, 1e150, 1e30, 1e-30, 1e-160, 1e-310)
+    }
     return scaled | {
-        "constant": np.ones_like(X), "zeros": -np.zeros_like(X), "least": np.full_like(X, 5e-324), "most": np.full_like(X, 1.7e308),
-        "alternating": X * np.where(np.arange(260) % 2, 1e150, 1e-150)[:, None], "nan": nan, "inf": inf, "one row 1e200": one,
-        "rank one": np.outer(X[:, 0], [1.0, 2.0, 3.0, 4.0]), "one sample": X[:1], "three samples": X[:3], "one column": X[:, :1],
-        "wide": rng.exponential(size=(40, 120)), "dead channel": dead, "stuck": stuck, "negative": -X,
-        "centred": X - X.mean(axis=0), "duplicate columns": X[:, [0, 0, 1, 2]],
+        "constant": np.ones_like(X),
+        "zeros": -np.zeros_like(X),
+        "least": np.full_like(X, 5e-324),
+        "most": np.full_like(X, 1.7e308),
+        "alternating": X * np.where(np.arange(260) % 2, 1e150, 1e-150)[:, None],
+        "nan": nan,
+        "inf": inf,
+        "one row 1e200": one,
+        "rank one": np.outer(X[:, 0], [1.0, 2.0, 3.0, 4.0]),
+        "one sample": X[:1],
+        "three samples": X[:3],
+        "one column": X[:, :1],
+        "wide": rng.exponential(size=(40, 120)),
+        "dead channel": dead,
+        "stuck": stuck,
+        "negative": -X,
+        "centred": X - X.mean(axis=0),
+        "duplicate columns": X[:, [0, 0, 1, 2]],
         "jump": X * np.where(np.arange(260) < 130, 1, 1e8)[:, None],
-        "units": X * np.array([1e-200, 1.0, 1e100, 1e-30]), "one hot": np.eye(4)[rng.integers(4, size=260)],
-        "cauchy": np.abs(rng.standard_cauchy(X.shape)), "big endian": X.astype(">f8"),
-        "strided": np.repeat(X, 2, axis=1)[:, ::2], "read-only": np.frombuffer(X.tobytes()).reshape(X.shape),
-    }  # fmt: skip
+        "units": X * np.array([1e-200, 1.0, 1e100, 1e-30]),
+        "one hot": np.eye(4)[rng.integers(4, size=260)],
+        "cauchy": np.abs(rng.standard_cauchy(X.shape)),
+        "big endian": X.astype(">f8"),
+        "strided": np.repeat(X, 2, axis=1)[:, ::2],
+        "read-only": np.frombuffer(X.tobytes()).reshape(X.shape),
+    }
 
 
 def use_stream(model, X):
@@ -312,12 +421,16 @@ def use_stream(model, X):
         "good": lambda: model.transform(good),
         "fit": lambda: model.fit(X),
     }
-    steps |= {"transform after fit": lambda: model.transform(X), "good after fit": lambda: model.transform(good)}
+    steps |= {
+        "transform after fit": lambda: model.transform(X),
+        "good after fit": lambda: model.transform(good),
+    }
     return _first_wrong(steps, not isinstance(model, bionica.NoncenteredWhitener))
 
 
 def attack_streams(folder, seed, scale):
-    makers, data = estimators(), list(streams().items())
+    makers = estimators()
+    data = list(streams().items())
 
     def attempt(i):
         name, X = data[i // len(makers) % len(data)]
@@ -329,7 +442,7 @@ def attack_streams(folder, seed, scale):
     yield "extreme streams", n, *in_forks(n, attempt)
 
 
-# ------------------------------------------------------------------------------------------ kills and writers
+# --- kills and writers
 
 PLAN = """
 seeds = 12
@@ -344,36 +457,53 @@ published = "d3"
 
 
 def attack_kills(folder, seed, scale):
-    """A sweep that was killed any number of times must give the table of one that was not; `separate` leaves all or nothing."""
+    """A sweep that was killed any number of times must give the table of one that was
+    not; `separate` leaves all or nothing.
+    """
     from bionica import sweep
 
     (folder / "plan.toml").write_text(PLAN)
-    whole = [(row["case"], row["t"], row["error"]) for row in sweep.run(folder / "plan.toml", n_jobs=1)]
+    whole = [
+        (row["case"], row["t"], row["error"])
+        for row in sweep.run(folder / "plan.toml", n_jobs=1)
+    ]
     np.save(folder / "x.npy", np.random.default_rng(0).exponential(size=(200_000, 3)))
-    failures, n = [], max(2, round(40 * scale))
+    failures = []
+    n = max(2, round(40 * scale))
     for i in range(n):
         rng = random.Random(f"{seed} {i}")
         output = folder / f"sweep{i // 4}"
-        killed(["sweep", "plan.toml", "-o", output, "--jobs", str(1 + i % 2), "-q"], folder, rng)
+        killed(
+            ["sweep", "plan.toml", "-o", output, "--jobs", str(1 + i % 2), "-q"],
+            folder,
+            rng,
+        )
         if i % 4 == 3 or i == n - 1:
             table = sweep.run(folder / "plan.toml", output, n_jobs=1)
             if [(row["case"], row["t"], row["error"]) for row in table] != whole:
                 failures.append(f"sweep {i}: other rows than without kills")
         result = folder / f"y{i}.npy"
-        status = killed(["separate", "x.npy", "--sources", "3", "-o", result, "-q"], folder, rng)
+        status = killed(
+            ["separate", "x.npy", "--sources", "3", "-o", result, "-q"], folder, rng
+        )
         if result.exists() and np.load(result).shape != (200_000, 3):
             failures.append(f"separate {i}: half an output")
         if status not in (0, 130, *(-how for how in SIGNALS)):
             failures.append(f"separate {i}: status {status}")
-    if partial := [path.name for path in folder.iterdir() if path.name.endswith(".part")]:
-        failures += [f"left {partial}"] if any(".y" not in name for name in partial) else []
+    partial = [path.name for path in folder.iterdir() if path.name.endswith(".part")]
+    if partial:
+        failures += (
+            [f"left {partial}"] if any(".y" not in name for name in partial) else []
+        )
     yield "kills of a sweep and of separate", 2 * n, failures, 0.0
 
 
 def killed(arguments, folder, rng):
     """Run a command, send a signal after a random time, and return its status."""
     command = [sys.executable, "-m", "bionica", *map(str, arguments)]
-    process = subprocess.Popen(command, cwd=folder, stderr=subprocess.DEVNULL, start_new_session=True)
+    process = subprocess.Popen(
+        command, cwd=folder, stderr=subprocess.DEVNULL, start_new_session=True
+    )
     time.sleep(rng.uniform(0.5, 6))
     process.send_signal(rng.choice(SIGNALS))
     return process.wait(timeout=TIMEOUT)
@@ -388,18 +518,26 @@ def attack_writers(folder, seed, scale):
     n = max(2, round(24 * scale))
     children = []
     for _ in range(n):
-        if (child := os.fork()) == 0:
+        child = os.fork()
+        if child == 0:
             status = 1
             try:
                 for _ in range(20):
                     model.save(path)
-                    assert np.array_equal(bionica.load(path).components_, model.components_)
+                    assert np.array_equal(
+                        bionica.load(path).components_, model.components_
+                    )
                 status = 0
             finally:
                 os._exit(status)
         children.append(child)
-    failures = [f"process {child}: status {status}" for child in children if (status := os.waitpid(child, 0)[1])]
-    if left := [file.name for file in folder.iterdir() if file.name != "model"]:
+    failures = [
+        f"process {child}: status {status}"
+        for child in children
+        if (status := os.waitpid(child, 0)[1])
+    ]
+    left = [file.name for file in folder.iterdir() if file.name != "model"]
+    if left:
         failures.append(f"left {left}")
     yield "processes that save and load one model, 20 times each", 20 * n, failures, 0.0
 
@@ -414,18 +552,35 @@ AREAS = {
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--areas", default=",".join(AREAS), help="which, separated by commas (default: %(default)s)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--areas",
+        default=",".join(AREAS),
+        help="which, separated by commas (default: %(default)s)",
+    )
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--scale", type=float, default=1.0, help="times the number of tries")
-    parser.add_argument("--write", action="store_true", help="write benchmarks/results/attack.md")
+    parser.add_argument(
+        "--scale", type=float, default=1.0, help="times the number of tries"
+    )
+    parser.add_argument(
+        "--write", action="store_true", help="write benchmarks/results/attack.md"
+    )
     args = parser.parse_args()
-    rows, wrong = [], []
+    rows = []
+    wrong = []
     for area in args.areas.split(","):
         start = time.perf_counter()
         with tempfile.TemporaryDirectory() as folder:
-            for what, tries, failures, peak in AREAS[area](Path(folder), args.seed, args.scale):
-                failures = [*failures, f"peak memory {peak:.0f} MB"] if peak > MOST_MB else failures
+            for what, tries, failures, peak in AREAS[area](
+                Path(folder), args.seed, args.scale
+            ):
+                failures = (
+                    [*failures, f"peak memory {peak:.0f} MB"]
+                    if peak > MOST_MB
+                    else failures
+                )
                 row = {
                     "area": area,
                     "tries of": what,
@@ -435,8 +590,13 @@ def main():
                 }
                 rows.append(row | {"s": time.perf_counter() - start})
                 wrong += [f"- {area}, {what}: {failure}" for failure in failures]
-    note = f"`python benchmarks/attack.py --seed {args.seed} --scale {args.scale:g}`. {setting()}."
-    text = markdown("The attack", note, rows).replace("## ", "# ", 1) + "\n".join(["", *wrong, ""])
+    note = (
+        f"`python benchmarks/attack.py --seed {args.seed} --scale {args.scale:g}`."
+        f" {setting()}."
+    )
+    text = markdown("The attack", note, rows).replace("## ", "# ", 1) + "\n".join(
+        ["", *wrong, ""]
+    )
     print(text)
     if args.write:
         (RESULTS / "attack.md").write_text(text)

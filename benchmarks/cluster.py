@@ -1,4 +1,5 @@
-"""Arrays of gigabytes on a cluster of processes, in memory and from the shell: seconds, what the client does, peak memory.
+"""Arrays of gigabytes on a cluster of processes, in memory and from the shell: seconds,
+what the client does, peak memory.
 
     python benchmarks/cluster.py --workers 1 2                      12.8 million x 20 (2 GB), in the memory of the workers
     python benchmarks/cluster.py --workers 2 --rows 1.25e8 --lazy --methods cone   20 GB; blocks are computed at each pass
@@ -6,8 +7,9 @@
     python benchmarks/cluster.py --shell 0.1 0.3 1 2                bionica separate FILE.npy --sources 5 -o OUT.npy
     python benchmarks/cluster.py --beside-full                      the cone on its sketch beside that on all rows
 
-Every worker has one thread. "client, s": CPU seconds of the client's thread, in which no worker computes. "16 workers, s": what
-these would take at best, client + workers' CPU / 16. "passes": how often X was read.
+Every worker has one thread. "client, s": CPU seconds of the client's thread, in which
+no worker computes. "16 workers, s": what these would take at best, client + workers'
+CPU / 16. "passes": how often X was read.
 """
 
 import argparse
@@ -32,7 +34,9 @@ from bionica.metrics import match_sources, sinr
 from bionica.offline.whitening import ArrayRows
 from runner import markdown
 
-D, K, CHUNK = 5, 20, 100_000
+D = 5
+K = 20
+CHUNK = 100_000
 FITS = {
     "cone": lambda X: bionica.MinimumVolumeCone(D, random_state=0).fit(X),
     "batch": lambda X: bionica.BatchNICA(D, random_state=0).fit(X),
@@ -53,7 +57,10 @@ def block(seed, n, noise, of=0):
 
 def blocks(n, noise, of=0):
     """The blocks of n rows, and where each begins."""
-    return ((i, block(i // CHUNK, min(CHUNK, n - i), noise, of)[1]) for i in range(0, n, CHUNK))
+    return (
+        (i, block(i // CHUNK, min(CHUNK, n - i), noise, of)[1])
+        for i in range(0, n, CHUNK)
+    )
 
 
 def made(n, noise, of=0):
@@ -82,14 +89,18 @@ def lazy(n, noise):
 
     sizes = [min(CHUNK, n - i) for i in range(0, n, CHUNK)]
     make = dask.delayed(lambda i, m: block(i, m, noise)[1], pure=True)
-    return da.concatenate([da.from_delayed(make(i, m), (m, K), float) for i, m in enumerate(sizes)])
+    return da.concatenate(
+        [da.from_delayed(make(i, m), (m, K), float) for i, m in enumerate(sizes)]
+    )
 
 
 class Watch:
     """Counts what `DaskRows` computes on the workers."""
 
     def __init__(self):
-        self.bytes, self.passes, original = 0, 0, DaskRows._joined
+        self.bytes = 0
+        self.passes = 0
+        original = DaskRows._joined
 
         def joined(*arguments):
             result = original(*arguments)
@@ -116,15 +127,32 @@ def on_cluster(workers, n, noises, methods, keep):
     import dask
     import distributed
 
-    # Workers that return freed memory to the system at once, Dask's default, take twice the CPU time: every array is new pages.
+    # Workers that return freed memory to the system at once, Dask's default, take twice
+    # the CPU time: every array is new pages.
     malloc = {"MALLOC_TRIM_THRESHOLD_": 2**30, "MALLOC_MMAP_THRESHOLD_": 2**30}
     dask.config.set(
-        {"distributed.nanny.pre-spawn-environ": {"OMP_NUM_THREADS": 1, "OPENBLAS_NUM_THREADS": 1, **malloc}}
+        {
+            "distributed.nanny.pre-spawn-environ": {
+                "OMP_NUM_THREADS": 1,
+                "OPENBLAS_NUM_THREADS": 1,
+                **malloc,
+            }
+        }
     )
-    watch, rows, model = Watch(), [], None
+    watch = Watch()
+    rows = []
+    model = None
     for n_workers in workers:
-        options = {"n_workers": n_workers, "threads_per_worker": 1, "dashboard_address": None, "memory_limit": 0}
-        with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as client:
+        options = {
+            "n_workers": n_workers,
+            "threads_per_worker": 1,
+            "dashboard_address": None,
+            "memory_limit": 0,
+        }
+        with (
+            distributed.LocalCluster(**options) as cluster,
+            distributed.Client(cluster) as client,
+        ):
             client.run(lambda: __import__("bionica").MinimumVolumeCone)
             for noise in noises:
                 X = lazy(n, noise)
@@ -132,55 +160,115 @@ def on_cluster(workers, n, noises, methods, keep):
                     X = X.persist()
                     distributed.wait(X)
                 for method in methods:
-                    watch.bytes, watch.passes = 0, 0
+                    watch.bytes = 0
+                    watch.passes = 0
                     before = sum(client.run(cpu).values())
-                    start, thread = time.perf_counter(), time.thread_time()
+                    start = time.perf_counter()
+                    thread = time.thread_time()
                     model = fitted(method, X, model)
-                    seconds, alone = time.perf_counter() - start, time.thread_time() - thread
-                    row = {"what": method, "noise": noise, "workers": n_workers, "seconds": seconds, "client, s": alone}
+                    seconds = time.perf_counter() - start
+                    alone = time.thread_time() - thread
+                    row = {
+                        "what": method,
+                        "noise": noise,
+                        "workers": n_workers,
+                        "seconds": seconds,
+                        "client, s": alone,
+                    }
                     used = sum(client.run(cpu).values()) - before
-                    row |= {"workers' CPU, s": used, "16 workers, s": alone + used / 16 if n_workers == 1 else None}
-                    row |= {"GB of a worker": max(client.run(peak).values()), "passes": watch.passes}
-                    rows.append(row | {"MB to the client": watch.bytes / 1e6, "SINR, dB": decibels(model, noise)})
+                    row |= {
+                        "workers' CPU, s": used,
+                        "16 workers, s": alone + used / 16 if n_workers == 1 else None,
+                    }
+                    row |= {
+                        "GB of a worker": max(client.run(peak).values()),
+                        "passes": watch.passes,
+                    }
+                    rows.append(
+                        row
+                        | {
+                            "MB to the client": watch.bytes / 1e6,
+                            "SINR, dB": decibels(model, noise),
+                        }
+                    )
                     print(rows[-1], file=sys.stderr, flush=True)
                 del X
     return rows
 
 
 def in_memory(gigabytes, noise, method):
-    """Seconds of a fit in memory, and its peak beside X over the size of X, in this process."""
+    """Seconds of a fit in memory, and its peak beside X over the size of X, in this
+    process.
+    """
     X = made(int(gigabytes * 1e9 / (8 * K)), noise)
     model = fitted(method, X[:3000])  # imports; compiles
-    before, start, used = peak(), time.perf_counter(), cpu()
+    before = peak()
+    start = time.perf_counter()
+    used = cpu()
     model = fitted(method, X, model)
-    seconds, used, more = time.perf_counter() - start, cpu() - used, (peak() - before) * 1e9 / X.nbytes
-    return {"seconds": seconds, "CPU, s": used, "peak / X": 1 + more, "SINR, dB": decibels(model, noise)}
+    seconds = time.perf_counter() - start
+    used = cpu() - used
+    more = (peak() - before) * 1e9 / X.nbytes
+    return {
+        "seconds": seconds,
+        "CPU, s": used,
+        "peak / X": 1 + more,
+        "SINR, dB": decibels(model, noise),
+    }
 
 
 def from_shell(gigabytes, noise, _):
-    """Seconds and peak memory of `bionica separate`; this process must stay smaller, because a child begins with its peak."""
+    """Seconds and peak memory of `bionica separate`; this process must stay smaller,
+    because a child begins with its peak.
+    """
     n = int(gigabytes * 1e9 / (8 * K))
     with tempfile.TemporaryDirectory(dir=".") as folder:
         with Path(folder, "x.npy").open("wb") as file:
-            np.lib.format.write_array_header_1_0(file, {"descr": "<f8", "fortran_order": False, "shape": (n, K)})
+            np.lib.format.write_array_header_1_0(
+                file, {"descr": "<f8", "fortran_order": False, "shape": (n, K)}
+            )
             for _, rows in blocks(n, noise):
                 rows.tofile(file)
-        command = [sys.executable, "-m", "bionica", "separate", "x.npy", "--sources", str(D), "-o", "out.npy", "-q"]
+        command = [
+            sys.executable,
+            "-m",
+            "bionica",
+            "separate",
+            "x.npy",
+            "--sources",
+            str(D),
+            "-o",
+            "out.npy",
+            "-q",
+        ]
         start = time.perf_counter()
         subprocess.run(command, cwd=folder, check=True)
         seconds = time.perf_counter() - start
-        quality = sinr(block(0, CHUNK, noise)[0], np.load(Path(folder, "out.npy"), mmap_mode="r")[:CHUNK])
+        quality = sinr(
+            block(0, CHUNK, noise)[0],
+            np.load(Path(folder, "out.npy"), mmap_mode="r")[:CHUNK],
+        )
     child = resource.RUSAGE_CHILDREN
-    return {"seconds": seconds, "CPU, s": cpu(child), "peak, GB": peak(child), "SINR, dB": quality}
+    return {
+        "seconds": seconds,
+        "CPU, s": cpu(child),
+        "peak, GB": peak(child),
+        "SINR, dB": quality,
+    }
 
 
 def beside_full(n, noise):
-    """Largest difference of the cone on its sketch from that on all rows, over the standard error of the latter from halves."""
+    """Largest difference of the cone on its sketch from that on all rows, over the
+    standard error of the latter from halves.
+    """
 
     def on_all(X):
-        settings = Settings(0.0, np.inf, None, np.empty((K, 0)), D, seed=209652396)  # that of random_state=0
+        # that of random_state=0
+        settings = Settings(0.0, np.inf, None, np.empty((K, 0)), D, seed=209652396)
         rows = ArrayRows(X)
-        return sketch.readout(sketch.begin(rows, *sketch.sample_rows(rows, len(X)), settings), settings).components
+        return sketch.readout(
+            sketch.begin(rows, *sketch.sample_rows(rows, len(X)), settings), settings
+        ).components
 
     ratios = []
     for seed in range(5):
@@ -196,14 +284,21 @@ def beside_full(n, noise):
 
         halves = np.mean([moved(on_all(X[i::2])) ** 2 for i in (0, 1)], axis=0) ** 0.5
         ratios.append(float((moved(fitted("cone", X).components_) / halves).max()))
-    return {"rows": n, "noise": noise, "median": float(np.median(ratios)), "largest of 5": max(ratios)}
+    return {
+        "rows": n,
+        "noise": noise,
+        "median": float(np.median(ratios)),
+        "largest of 5": max(ratios),
+    }
 
 
 ALONE = {"memory": in_memory, "shell": from_shell}
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--workers", type=int, nargs="+", default=[])
     parser.add_argument("--rows", type=float, default=12.8e6)
     parser.add_argument("--noise", type=float, nargs="+", default=[0.3, 0.0])
@@ -221,24 +316,62 @@ def main():
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
     workers = [n for n in args.workers if n <= (os.cpu_count() or 1)]
     if workers:
-        rows = on_cluster(workers, int(args.rows), args.noise, args.methods, keep=not args.lazy)
-        where = "computed again whenever it is read" if args.lazy else "in the memory of the workers"
-        print(markdown("On a cluster", f"{args.rows:,.0f} x {K}, {args.rows * K * 8e-9:.3g} GB, {where}.", rows))
-    for how, sizes, methods in (("memory", args.memory, args.methods), ("shell", args.shell, ["separate"])):
-        cases = [(size, noise, method) for method in methods for size in sizes for noise in args.noise]
+        rows = on_cluster(
+            workers, int(args.rows), args.noise, args.methods, keep=not args.lazy
+        )
+        where = (
+            "computed again whenever it is read"
+            if args.lazy
+            else "in the memory of the workers"
+        )
+        print(
+            markdown(
+                "On a cluster",
+                f"{args.rows:,.0f} x {K}, {args.rows * K * 8e-9:.3g} GB, {where}.",
+                rows,
+            )
+        )
+    for how, sizes, methods in (
+        ("memory", args.memory, args.methods),
+        ("shell", args.shell, ["separate"]),
+    ):
+        cases = [
+            (size, noise, method)
+            for method in methods
+            for size in sizes
+            for noise in args.noise
+        ]
         rows = []
         for size, noise, method in cases:  # each in a process of its own
-            command = [sys.executable, __file__, "--alone", how, str(size), str(noise), method]
-            found = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
-            rows.append({"what": method, "GB": size, "noise": noise} | json.loads(found))
+            command = [
+                sys.executable,
+                __file__,
+                "--alone",
+                how,
+                str(size),
+                str(noise),
+                method,
+            ]
+            found = subprocess.run(
+                command, check=True, stdout=subprocess.PIPE, text=True
+            ).stdout
+            rows.append(
+                {"what": method, "GB": size, "noise": noise} | json.loads(found)
+            )
             print(rows[-1], file=sys.stderr, flush=True)
         if rows:
             heading = {"memory": "In memory", "shell": "From the shell"}[how]
-            note = {"memory": "One process.", "shell": f"`bionica separate x.npy --sources {D} -o out.npy`."}[how]
+            note = {
+                "memory": "One process.",
+                "shell": f"`bionica separate x.npy --sources {D} -o out.npy`.",
+            }[how]
             print(markdown(heading, note, rows))
     if args.beside_full:
         rows = [beside_full(int(n), noise) for n in (1e5, 1e6) for noise in args.noise]
-        note = "Largest difference of the components over their standard error from halves; 5 seeds."
+        note = (
+            "Largest difference of the components over their standard error from"
+            " halves; 5 seeds."
+        )
         print(markdown("The sketch beside all rows", note, rows))
 
 

@@ -1,11 +1,15 @@
-"""Random valid files, read by bionica and by pandas, SciPy, h5py, zarr, tifffile and Pillow: what differs without a word?
+"""Random valid files, read by bionica and by pandas, SciPy, h5py, zarr, tifffile and
+Pillow: what differs without a word?
 
-    python benchmarks/files.py [formats | headers | several] [number of files] [first seed]
+    python benchmarks/files.py [formats | headers | several] [number of files] [first
+    seed]
 
-A file is read as the other library reads it, or refused with the option that decides, or there is a note. Anything else is a
-silent difference; there must be none. `formats` are files of all formats, `headers` tables in text, workbooks and pipes whose
-first line or column holds numbers of 12 kinds, or is missing ("plain"). Of plain tables the share that is refused is printed.
-`several` are files of several arrays, sheets or meanings of colours, of which one is read.
+A file is read as the other library reads it, or refused with the option that decides,
+or there is a note. Anything else is a silent difference; there must be none. `formats`
+are files of all formats, `headers` tables in text, workbooks and pipes whose first line
+or column holds numbers of 12 kinds, or is missing ("plain"). Of plain tables the share
+that is refused is printed. `several` are files of several arrays, sheets or meanings of
+colours, of which one is read.
 """
 
 import io
@@ -40,7 +44,10 @@ def matrix(rng, n, k):
         lambda: np.exp(-t * rng.random(k)) + 0.5,
         lambda: t * (1 + np.arange(k)),  # every column rises evenly
         lambda: rng.poisson(3, (n, k)).astype(float),
-        lambda: rng.exponential(size=(n, 1)) * np.exp(-((np.arange(k) - k / 2) ** 2) / (k + 1)),
+        lambda: (
+            rng.exponential(size=(n, 1))
+            * np.exp(-((np.arange(k) - k / 2) ** 2) / (k + 1))
+        ),
         lambda: np.sort(rng.random((n, k)), axis=1) * 1000,
         lambda: np.full((n, k), 7.0),
     ]
@@ -48,8 +55,11 @@ def matrix(rng, n, k):
 
 
 def table(rng):
-    """Return a data frame with names of any kind, perhaps with labels, and the columns that are mixtures."""
-    n, k = int(rng.integers(2, 60)), int(rng.integers(1, 13))
+    """Return a data frame with names of any kind, perhaps with labels, and the columns
+    that are mixtures.
+    """
+    n = int(rng.integers(2, 60))
+    k = int(rng.integers(1, 13))
     X = matrix(rng, n, k)
     X = X.round(int(rng.integers(0, 7))) if rng.random() < 0.5 else X
     names = [
@@ -68,7 +78,11 @@ def table(rng):
         if label in frame.columns or names is None:
             continue
         text = label in ("sample", "name", "date")
-        values = [f"P{i}" for i in range(n)] if text else np.arange(n) * rng.choice([1, 0.25])
+        values = (
+            [f"P{i}" for i in range(n)]
+            if text
+            else np.arange(n) * rng.choice([1, 0.25])
+        )
         frame.insert(int(rng.integers(len(frame.columns) + 1)), label, values)
         labels.append(label)
     return frame, names is not None, labels
@@ -77,11 +91,16 @@ def table(rng):
 def text_file(rng, folder):
     frame, header, labels = table(rng)
     decimal = "," if rng.random() < 0.2 else "."
-    separator = str(rng.choice([";", "\t", "|"] if decimal == "," else [",", ";", "\t", "|", " "]))
-    quoting, end = int(rng.choice([0, 1, 2])), str(rng.choice(["\n", "\r\n"]))
+    separator = str(
+        rng.choice([";", "\t", "|"] if decimal == "," else [",", ";", "\t", "|", " "])
+    )
+    quoting = int(rng.choice([0, 1, 2]))
+    end = str(rng.choice(["\n", "\r\n"]))
     form = rng.choice([None, "%.6g", "%.4f", "%.10e"])
     how = {"sep": separator, "decimal": decimal}
-    body = frame.to_csv(None, index=False, header=header, quoting=quoting, float_format=form, **how)
+    body = frame.to_csv(
+        None, index=False, header=header, quoting=quoting, float_format=form, **how
+    )
     announced = f"sep={separator}\n" if separator != " " else ""
     start = rng.choice(["", "", "", "# made by an instrument\n", announced, "\n"])
     path = folder / f"x{rng.choice(['.csv', '.txt', '.tsv'])}"
@@ -107,28 +126,44 @@ def parquet(rng, folder):
     frame, _, labels = table(rng)
     frame.columns = frame.columns.map(str)
     if rng.random() < 0.3:
-        frame.index = pandas.Index(rng.permutation(len(frame)) ** 2, name=rng.choice([None, "place"]))
+        frame.index = pandas.Index(
+            rng.permutation(len(frame)) ** 2, name=rng.choice([None, "place"])
+        )
     frame.to_parquet(folder / "x.parquet")
-    return [folder / "x.parquet"], pandas.read_parquet(folder / "x.parquet").drop(columns=labels).to_numpy(float), {}
+    return (
+        [folder / "x.parquet"],
+        pandas.read_parquet(folder / "x.parquet").drop(columns=labels).to_numpy(float),
+        {},
+    )
 
 
 def array(rng):
     X = matrix(rng, int(rng.integers(1, 60)), int(rng.integers(1, 13)))
-    dtype = str(rng.choice(["<f8", "<f4", ">f8", ">f4", "<f2", "<i4", "u1", ">u2", "<i8"]))
+    dtype = str(
+        rng.choice(["<f8", "<f4", ">f8", ">f4", "<f2", "<i4", "u1", ">u2", "<i8"])
+    )
     return np.asarray((np.abs(X) % 200).astype(dtype), order=rng.choice(["C", "F"]))
 
 
 def npy(rng, folder):
-    X, path = array(rng), folder / f"x{rng.choice(['.npy', '.npz'])}"
-    np.save(path, X) if path.suffix == ".npy" else rng.choice([np.savez, np.savez_compressed])(path, X=X)
+    X = array(rng)
+    path = folder / f"x{rng.choice(['.npy', '.npz'])}"
+    (
+        np.save(path, X)
+        if path.suffix == ".npy"
+        else rng.choice([np.savez, np.savez_compressed])(path, X=X)
+    )
     axis = int(rng.integers(2))
     return [path], X.T if axis else X, {"axis": axis}
 
 
 def hdf5(rng, folder):
-    X, axis = array(rng), int(rng.integers(2))
+    X = array(rng)
+    axis = int(rng.integers(2))
     with h5py.File(folder / "x.h5", "w") as file:
-        file.create_dataset("g/X", data=X, chunks=chunks(rng, X), compression=rng.choice([None, "gzip"]))
+        file.create_dataset(
+            "g/X", data=X, chunks=chunks(rng, X), compression=rng.choice([None, "gzip"])
+        )
         file["t"] = np.arange(5)
     with h5py.File(folder / "x.h5") as file:
         Y = file["g/X"][:]
@@ -136,15 +171,21 @@ def hdf5(rng, folder):
 
 
 def zarr_store(rng, folder):
-    X, path = np.ascontiguousarray(array(rng).astype("<f8")), folder / "x.zarr"
-    zarr.create_array(str(path), data=X, chunks=chunks(rng, X), zarr_format=int(rng.choice([2, 3])))
+    X = np.ascontiguousarray(array(rng).astype("<f8"))
+    path = folder / "x.zarr"
+    zarr.create_array(
+        str(path), data=X, chunks=chunks(rng, X), zarr_format=int(rng.choice([2, 3]))
+    )
     return [path], zarr.open_array(str(path), mode="r")[:], {}
 
 
 def mat(rng, folder):
-    X, path = array(rng), folder / "x.mat"
+    X = array(rng)
+    path = folder / "x.mat"
     X = X.astype(float) if X.dtype == np.float16 else X
-    scipy.io.savemat(path, {"X": X, "n": 3.0, "who": "me"}, do_compression=bool(rng.integers(2)))
+    scipy.io.savemat(
+        path, {"X": X, "n": 3.0, "who": "me"}, do_compression=bool(rng.integers(2))
+    )
     return [path], scipy.io.loadmat(path)["X"], {"dataset": "X"}
 
 
@@ -152,12 +193,23 @@ def tiff(rng, folder):
     h, w, k = (int(rng.integers(5, 20)) for _ in range(3))
     dtype = str(rng.choice(["u1", "u2", "u4", "f4", "f8", "i2"]))
     image = (rng.random((k, h, w)) * 200).astype(dtype)
-    path, bands = folder / "x.tif", rng.random() < 0.5
+    path = folder / "x.tif"
+    bands = rng.random() < 0.5
     planar = str(rng.choice(["contig", "separate"])) if bands else None
     data = np.moveaxis(image, 0, 2) if planar == "contig" else image
-    tifffile.imwrite(path, data, photometric="minisblack", planarconfig=planar, compression=rng.choice([None, "zlib"]))
+    tifffile.imwrite(
+        path,
+        data,
+        photometric="minisblack",
+        planarconfig=planar,
+        compression=rng.choice([None, "zlib"]),
+    )
     again = tifffile.imread(path)
-    return [path], (np.moveaxis(again, 2, 0) if planar == "contig" else again).reshape(k, -1).T, {}
+    return (
+        [path],
+        (np.moveaxis(again, 2, 0) if planar == "contig" else again).reshape(k, -1).T,
+        {},
+    )
 
 
 def png(rng, folder):
@@ -166,29 +218,58 @@ def png(rng, folder):
     colour = rng.random() < 0.3
     dtype, white = ("u1", 256) if colour or rng.random() < 0.5 else ("u2", 65536)
     for path in paths:
-        Image.fromarray(rng.integers(0, white, (h, w, 3) if colour else (h, w)).astype(dtype)).save(path)
+        Image.fromarray(
+            rng.integers(0, white, (h, w, 3) if colour else (h, w)).astype(dtype)
+        ).save(path)
     if colour and rng.random() < 0.5:
         return paths[:1], np.asarray(Image.open(paths[0])).reshape(-1, 3), {}
-    return paths, np.stack([np.asarray(Image.open(path)).ravel() for path in paths], axis=1), {}
+    return (
+        paths,
+        np.stack([np.asarray(Image.open(path)).ravel() for path in paths], axis=1),
+        {},
+    )
 
 
-FORMATS = [text_file, text_file, text_file, text_file, sheet, parquet, npy, hdf5, zarr_store, mat, tiff, png]
+FORMATS = [
+    text_file,
+    text_file,
+    text_file,
+    text_file,
+    sheet,
+    parquet,
+    npy,
+    hdf5,
+    zarr_store,
+    mat,
+    tiff,
+    png,
+]
 
-# ---------------------------------------------------------------------------------------------- first lines of numbers
+# --- first lines of numbers
 
 HEADERS = {
-    "wavelengths": lambda rng, k: rng.choice([350, 400.5, 900]) + rng.choice([1, 2, 0.5]) * np.arange(k),
-    "replicates": lambda rng, k: np.repeat(400 + 10 * np.arange(k), rng.integers(2, 4))[:k],
+    "wavelengths": (
+        lambda rng, k: (
+            rng.choice([350, 400.5, 900]) + rng.choice([1, 2, 0.5]) * np.arange(k)
+        )
+    ),
+    "replicates": lambda rng, k: np.repeat(400 + 10 * np.arange(k), rng.integers(2, 4))[
+        :k
+    ],
     "overlapping detectors": lambda rng, k: np.r_[
         400 + 10 * np.arange(-(-k // 2)), 395 + 10 * np.arange(1, k // 2 + 1)
     ],
     "sample numbers": lambda rng, k: rng.integers(1, 30) + np.arange(k),
     "filters in their order": lambda rng, k: rng.permutation(k) + 1,
     "pH": lambda rng, k: (4 + 5 * rng.random(k)).round(1),
-    "laser lines": lambda rng, k: np.array([405, 445, 488, 514, 532, 561, 594, 633, 660, 730, 785, 808])[:k],
+    "laser lines": lambda rng, k: np.array(
+        [405, 445, 488, 514, 532, 561, 594, 633, 660, 730, 785, 808]
+    )[:k],
     "wavenumbers": lambda rng, k: 1e7 / np.linspace(400, 700, k),
     "masses": lambda rng, k: np.sort(rng.choice(500, k, replace=False)) + 50,
-    "concentrations": lambda rng, k: np.array([0, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200])[:k],
+    "concentrations": lambda rng, k: np.array(
+        [0, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200]
+    )[:k],
     "years": lambda rng, k: rng.permutation(2000 + np.arange(k)),
     "numbers of patients": lambda rng, k: rng.choice(2000, k, replace=False),
 }
@@ -199,38 +280,59 @@ def cells(X, form):
 
 
 def header(rng, folder, kind=None):
-    """Write a table whose first line, or first column, holds numbers of a kind, or that has no names (None)."""
+    """Write a table whose first line, or first column, holds numbers of a kind, or that
+    has no names (None).
+    """
     kind = kind or rng.choice([*HEADERS])
-    n, k = int(rng.integers(3, 60)), int(rng.integers(2, 13))
-    X, form = matrix(rng, n, k), str(rng.choice(["%r", "%.6g", "%.4f", "%.2f", "%.1f", "%.10e"]))
+    n = int(rng.integers(3, 60))
+    k = int(rng.integers(2, 13))
+    X = matrix(rng, n, k)
+    form = str(rng.choice(["%r", "%.6g", "%.4f", "%.2f", "%.1f", "%.10e"]))
     rows = cells(X, form)
     expected = np.array(rows, float)
     names = (
-        [] if kind == "plain" else [[rng.choice(["%g", "%g", "%.1f", "%.2f"]) % name for name in HEADERS[kind](rng, k)]]
+        []
+        if kind == "plain"
+        else [
+            [
+                rng.choice(["%g", "%g", "%.1f", "%.2f"]) % name
+                for name in HEADERS[kind](rng, k)
+            ]
+        ]
     )
     rows = names + rows
-    medium, axis = rng.choice(["text", "sheet", "pipe"]), None
-    if medium != "pipe" and rng.random() < 0.4:  # samples in columns; asked for, or forgotten
-        rows, axis = [*zip(*rows, strict=True)], [None, 1][rng.integers(2)]
+    medium = rng.choice(["text", "sheet", "pipe"])
+    axis = None
+    # samples in columns; asked for, or forgotten
+    if medium != "pipe" and rng.random() < 0.4:
+        rows = [*zip(*rows, strict=True)]
+        axis = [None, 1][rng.integers(2)]
         expected = expected if axis else expected.T
     if medium == "sheet":
-        pandas.DataFrame([[*map(float, row)] for row in rows]).to_excel(folder / "x.xlsx", index=False, header=False)
+        pandas.DataFrame([[*map(float, row)] for row in rows]).to_excel(
+            folder / "x.xlsx", index=False, header=False
+        )
         return [folder / "x.xlsx"], expected, {"axis": axis}
     text = "".join(",".join(row) + "\n" for row in rows)
     (folder / "x.csv").write_text(text)
-    return (text.encode(), expected, {}) if medium == "pipe" else ([folder / "x.csv"], expected, {"axis": axis})
+    return (
+        (text.encode(), expected, {})
+        if medium == "pipe"
+        else ([folder / "x.csv"], expected, {"axis": axis})
+    )
 
 
 def plain(rng, folder):
     return header(rng, folder, "plain")
 
 
-# ---------------------------------------------------------------------------------------------- one of several
+# --- one of several
 
 
 def arrays(rng):
     """Return the array that is meant, and others."""
-    X, n = array(rng).astype(float), int(rng.integers(1, 4))
+    X = array(rng).astype(float)
+    n = int(rng.integers(1, 4))
     others = [
         rng.random(X.shape),
         rng.random((4, 3)),
@@ -244,7 +346,8 @@ def arrays(rng):
 
 def several_arrays(rng, folder):
     X, others = arrays(rng)
-    path, both = folder / f"x{rng.choice(['.mat', '.h5', '.npz', '.zarr'])}", others | {"X": X}
+    path = folder / f"x{rng.choice(['.mat', '.h5', '.npz', '.zarr'])}"
+    both = others | {"X": X}
     if path.suffix == ".mat":
         scipy.io.savemat(path, both | {"who": "me"})
     elif path.suffix == ".npz":
@@ -261,16 +364,23 @@ def several_arrays(rng, folder):
 
 def pandas_store(rng, folder):
     """As pandas stores columns of two types: a block for each."""
-    X, n = rng.random((9, 3)), int(rng.integers(1, 3))
+    X = rng.random((9, 3))
+    n = int(rng.integers(1, 3))
     with h5py.File(folder / "x.h5", "w") as file:
-        file["t/axis0"], file["t/axis1"], file["t/block0_values"] = np.arange(4), np.arange(9), X
+        file["t/axis0"], file["t/axis1"], file["t/block0_values"] = (
+            np.arange(4),
+            np.arange(9),
+            X,
+        )
         file["t/block1_values"] = rng.integers(0, 9, (9, n))
     return [folder / "x.h5"], np.column_stack([X, np.ones((9, n))]), {}
 
 
 def sheets(rng, folder):
-    X, n = rng.random((9, 3)).round(6), int(rng.integers(2, 5))
-    book, meant = openpyxl.Workbook(), int(rng.integers(n))
+    X = rng.random((9, 3)).round(6)
+    n = int(rng.integers(2, 5))
+    book = openpyxl.Workbook()
+    meant = int(rng.integers(n))
     for i in range(n):
         sheet = book.active if i == 0 else book.create_sheet(f"s{i}")
         sheet.sheet_state = "hidden" if rng.random() < 0.4 and i != meant else "visible"
@@ -283,10 +393,16 @@ def sheets(rng, folder):
 
 def colours(rng, folder):
     """Pictures as a viewer shows them."""
-    image = Image.fromarray(rng.integers(0, 256, [*rng.integers(5, 20, 2), 3]).astype("u1"))
-    form, suffix, how = rng.choice(["RGB", "P", "CMYK", "LA", "RGBA"]), str(rng.choice([".png", ".tif", ".jpg"])), {}
+    image = Image.fromarray(
+        rng.integers(0, 256, [*rng.integers(5, 20, 2), 3]).astype("u1")
+    )
+    form = rng.choice(["RGB", "P", "CMYK", "LA", "RGBA"])
+    suffix = str(rng.choice([".png", ".tif", ".jpg"]))
+    how = {}
     image = image.quantize(16) if form == "P" else image.convert(form)
-    shown = np.asarray(image.convert("RGB") if form in ("P", "CMYK", "RGBA") else image, float)
+    shown = np.asarray(
+        image.convert("RGB") if form in ("P", "CMYK", "RGBA") else image, float
+    )
     if rng.random() < 0.3 and suffix != ".tif":
         exif = image.getexif()
         exif[274], how = int(rng.integers(2, 9)), {"exif": exif}
@@ -300,7 +416,10 @@ def colours(rng, folder):
         how["transparency"] = 1
     image.save(folder / f"x{suffix}", **how)
     shown = (
-        np.asarray(ImageOps.exif_transpose(Image.open(folder / f"x{suffix}")).convert("RGB"), float)
+        np.asarray(
+            ImageOps.exif_transpose(Image.open(folder / f"x{suffix}")).convert("RGB"),
+            float,
+        )
         if shown is None or suffix == ".jpg"
         else shown
     )
@@ -311,35 +430,63 @@ SEVERAL = [*[several_arrays] * 4, pandas_store, sheets, colours, colours]
 KINDS = {
     "several": SEVERAL,
     "formats": FORMATS,
-    "headers": [*(partial(header, kind=kind) for kind in HEADERS), plain, plain, plain, plain],
+    "headers": [
+        *(partial(header, kind=kind) for kind in HEADERS),
+        plain,
+        plain,
+        plain,
+        plain,
+    ],
 }
 
 
 def compare(seed, folder, group="formats"):
-    """Write the file of a seed and read it; return its kind, the outcome, and what is to be said about it."""
+    """Write the file of a seed and read it; return its kind, the outcome, and what is
+    to be said about it.
+    """
     rng = np.random.default_rng(seed)
     make = KINDS[group][rng.integers(len(KINDS[group]))]
     name = make.keywords["kind"] if isinstance(make, partial) else make.__name__
     source, expected, how = make(rng, folder)
     try:
         with (
-            open_pipe(io.BytesIO(source), **how) if isinstance(source, bytes) else open_reader(source, **how) as reader
-        ):
-            X, notes = reader.read(), [note for note in reader.notes if "begin with #" not in note]
+            open_pipe(io.BytesIO(source), **how)
+            if isinstance(source, bytes)
+            else open_reader(source, **how)
+        ) as reader:
+            X = reader.read()
+            notes = [note for note in reader.notes if "begin with #" not in note]
     except InputError as error:
         return name, "refused", str(error)
     if group == "headers":  # a note about another thing is none about the first line
-        notes = [note for note in notes if "first line" in note or "first column" in note]
-    close = partial(np.allclose, rtol=1e-12, atol=0) if group == "headers" else np.array_equal  # pandas rounds in .xlsx
+        notes = [
+            note for note in notes if "first line" in note or "first column" in note
+        ]
+    # pandas rounds in .xlsx
+    close = (
+        partial(np.allclose, rtol=1e-12, atol=0)
+        if group == "headers"
+        else np.array_equal
+    )
     if X.shape == expected.shape and close(X, expected.astype(X.dtype)):
-        unnamed = group == "several" and make is not colours and not any("left out" in note for note in notes)
+        unnamed = (
+            group == "several"
+            and make is not colours
+            and not any("left out" in note for note in notes)
+        )
         return name, "SILENT" if unnamed else "equal", str(notes)
-    return name, "noted" if notes else "SILENT", f"{X.shape} for {expected.shape}; {notes} {X[:2, :4].tolist()}"
+    return (
+        name,
+        "noted" if notes else "SILENT",
+        f"{X.shape} for {expected.shape}; {notes} {X[:2, :4].tolist()}",
+    )
 
 
 def main(group="formats", n=2000, first=0):
     warnings.simplefilter("ignore")
-    outcomes, n, first = Counter(), int(n), int(first)
+    outcomes = Counter()
+    n = int(n)
+    first = int(first)
     for seed in range(first, first + n):
         with tempfile.TemporaryDirectory() as folder:
             kind, outcome, words = compare(seed, Path(folder), group)
@@ -349,11 +496,23 @@ def main(group="formats", n=2000, first=0):
     for (kind, outcome), count in sorted(outcomes.items()):
         print(f"{kind:22} {outcome:8} {count}")
     if group == "headers":
-        plain = {outcome: count for (kind, outcome), count in outcomes.items() if kind == "plain"}
-        shares = ", ".join(f"{count / sum(plain.values()):.1%} {outcome}" for outcome, count in sorted(plain.items()))
+        plain = {
+            outcome: count
+            for (kind, outcome), count in outcomes.items()
+            if kind == "plain"
+        }
+        shares = ", ".join(
+            f"{count / sum(plain.values()):.1%} {outcome}"
+            for outcome, count in sorted(plain.items())
+        )
         print(f"tables without names: {shares}")
-    silent = sum(count * (outcome == "SILENT") for (_, outcome), count in outcomes.items())
-    print(f"{silent} silent differences in {n} files of {group}, seeds {first} to {first + n - 1}")
+    silent = sum(
+        count * (outcome == "SILENT") for (_, outcome), count in outcomes.items()
+    )
+    print(
+        f"{silent} silent differences in {n} files of {group}, seeds {first} to"
+        f" {first + n - 1}"
+    )
     return silent
 
 

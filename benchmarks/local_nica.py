@@ -3,8 +3,9 @@
     python benchmarks/local_nica.py --seed 700000                      all tables
     python benchmarks/local_nica.py problems map photographs time      some; others are floor, scale, theory
 
-Every problem has its own sources, mixing matrix and initial weights. One pass of 100,000 samples unless said; 5,000 others are
-separated with averaged weights. A problem is solved if the error, the mean of |s - P y|^2 / d, is below .05. Wilson intervals.
+Every problem has its own sources, mixing matrix and initial weights. One pass of
+100,000 samples unless said; 5,000 others are separated with averaged weights. A problem
+is solved if the error, the mean of |s - P y|^2 / d, is below .05. Wilson intervals.
 """
 
 import argparse
@@ -24,7 +25,9 @@ from bionica.metrics import permutation_error, sinr
 T = 100_000
 NETWORK = [LocalNICA]  # --network
 KINDS = {
-    "sparse uniform": lambda rng, shape: rng.uniform(0, 3.1, shape) * (rng.random(shape) < 0.5),
+    "sparse uniform": (
+        lambda rng, shape: rng.uniform(0, 3.1, shape) * (rng.random(shape) < 0.5)
+    ),
     "exponential": lambda rng, shape: rng.exponential(size=shape),
     "half-normal": lambda rng, shape: np.abs(rng.standard_normal(shape)),
 }
@@ -41,7 +44,9 @@ def error(kind, d, A, rng, seed, n=T):
     S = KINDS[kind](rng, (n + 5000, d))
     S /= S.std(axis=0)
     X = S @ A.T
-    return permutation_error(S[n:], NETWORK[0](d, random_state=seed).partial_fit(X[:n]).transform(X[n:]))
+    return permutation_error(
+        S[n:], NETWORK[0](d, random_state=seed).partial_fit(X[:n]).transform(X[n:])
+    )
 
 
 def problems(seed, matrices):
@@ -53,7 +58,11 @@ def problems(seed, matrices):
             for i in range(4):
                 rng = np.random.default_rng([seed, i, d, k])
                 own.append(error(kind, d, rng.standard_normal((k, d)), rng, i))
-        print(f"- {kind}: {np.sum(np.array(own) < 0.05)} of 12, median {np.median(own):.4f}", flush=True)
+        print(
+            f"- {kind}: {np.sum(np.array(own) < 0.05)} of 12, median"
+            f" {np.median(own):.4f}",
+            flush=True,
+        )
         errors += own
     print("- all:", interval(int(np.sum(np.array(errors) < 0.05)), 36), flush=True)
 
@@ -64,15 +73,26 @@ def cells(seed, matrices, kind, sizes, conditions, n=T):
         names = [f"{n:,} samples", *(f"condition {c}" for c in conditions), "all"]
         print(f"\n| {' | '.join(names)} |\n|{'---|' * len(names)}")
     for d in sizes:
-        row, total = [], 0
+        row = []
+        total = 0
         for condition in conditions:
-            rngs = [np.random.default_rng([seed, i, d, condition, n]) for i in range(matrices)]
+            rngs = [
+                np.random.default_rng([seed, i, d, condition, n])
+                for i in range(matrices)
+            ]
             errors = np.array(
-                [error(kind, d, random_mixing(d, d, condition, rng=rng), rng, i, n) for i, rng in enumerate(rngs)]
+                [
+                    error(kind, d, random_mixing(d, d, condition, rng=rng), rng, i, n)
+                    for i, rng in enumerate(rngs)
+                ]
             )
             total += int(np.sum(errors < 0.05))
             row.append(f"{np.sum(errors < 0.05)}/{matrices} {np.median(errors):.4f}")
-        print(f"| {kind}, d = {d} | {' | '.join(row)} | {interval(total, matrices * len(conditions))} |", flush=True)
+        print(
+            f"| {kind}, d = {d} | {' | '.join(row)} |"
+            f" {interval(total, matrices * len(conditions))} |",
+            flush=True,
+        )
 
 
 def mixing_map(seed, matrices):
@@ -85,63 +105,115 @@ def mixing_map(seed, matrices):
 
 def photographs(seed, matrices):
     """Twelve Gaussian 3 x 3 matrices, pixels in random order, one pass."""
-    sources, errors = natural_images(), []
+    sources = natural_images()
+    errors = []
     for i in range(12):
         rng = np.random.default_rng([seed, i])
         S = sources[rng.permutation(len(sources))]
         X = S @ rng.standard_normal((3, 3)).T
-        errors.append(permutation_error(S, NETWORK[0](3, random_state=i).partial_fit(X).transform(X)))
-    print(f"- photographs: median {np.median(errors):.3f}, {np.sum(np.array(errors) < 0.1)} of 12 below .1", flush=True)
+        errors.append(
+            permutation_error(
+                S, NETWORK[0](3, random_state=i).partial_fit(X).transform(X)
+            )
+        )
+    print(
+        f"- photographs: median {np.median(errors):.3f},"
+        f" {np.sum(np.array(errors) < 0.1)} of 12 below .1",
+        flush=True,
+    )
     print("- sorted:", np.sort(errors).round(3), flush=True)
 
 
 def alike_in_time(seed, matrices):
-    """Rectified AR(1) sources, d = 3, Gaussian matrices: SINR in dB, and the condition numbers of matrices below 25 dB."""
+    """Rectified AR(1) sources, d = 3, Gaussian matrices: SINR in dB, and the condition
+    numbers of matrices below 25 dB.
+    """
     for tau, n in ((0, T), (10, T), (100, T), (100, 10 * T)):
         scores = []
         for i in range(matrices):
             rng = np.random.default_rng([seed, i, tau, n])
             noise = rng.standard_normal((n + 20_000 + 10 * tau, 3))
-            S = np.maximum(lfilter([1], [1, -math.exp(-1 / tau)] if tau else [1], noise, axis=0)[10 * tau :], 0)
+            S = np.maximum(
+                lfilter([1], [1, -math.exp(-1 / tau)] if tau else [1], noise, axis=0)[
+                    10 * tau :
+                ],
+                0,
+            )
             A = rng.standard_normal((3, 3))
             X = S / S.std(axis=0) @ A.T
             Y = NETWORK[0](3, random_state=i).partial_fit(X[:n]).transform(X[n:])
             scores.append((sinr(S[n:], Y), np.linalg.cond(A)))
         values = np.sort([score for score, _ in scores]).round(1)
-        low = [f"{score:.0f} dB at condition {condition:.0f}" for score, condition in scores if score < 25]
-        print(f"- time constant {tau}, T = {n:.0e}: {values}; {', '.join(low)}", flush=True)
+        low = [
+            f"{score:.0f} dB at condition {condition:.0f}"
+            for score, condition in scores
+            if score < 25
+        ]
+        print(
+            f"- time constant {tau}, T = {n:.0e}: {values}; {', '.join(low)}",
+            flush=True,
+        )
 
 
 def floor(seed, matrices):
-    """Sparse uniform sources, condition 10 and 30: error of averaged weights by the number of samples."""
+    """Sparse uniform sources, condition 10 and 30: error of averaged weights by the
+    number of samples.
+    """
     for n in (T, 3 * T):
         cells(seed, min(matrices, 5), "sparse uniform", (3, 10), (10, 30), n)
 
 
 def scale(seed, matrices):
-    """The same problem at other scales, with inputs in another order, or of the other sign (and the weights that go with them)."""
+    """The same problem at other scales, with inputs in another order, or of the other
+    sign (and the weights that go with them).
+    """
     rng = np.random.default_rng([seed, 1])
     S = KINDS["sparse uniform"](rng, (T, 3))
-    X, W = S @ random_mixing(3, 3, 10, rng=rng).T, 10 * 3**0.5 * np.linalg.qr(rng.standard_normal((3, 3)))[0]
+    X = S @ random_mixing(3, 3, 10, rng=rng).T
+    W = 10 * 3**0.5 * np.linalg.qr(rng.standard_normal((3, 3)))[0]
     first = LocalNICA(3, init={"W_xz": W}).partial_fit(X).transform(X[:1000])
-    changes = {"times 1e-3": np.eye(3) * 1e-3, "times 1e3": np.eye(3) * 1e3, "units": np.diag([1e-3, 1, 1e3])}
+    changes = {
+        "times 1e-3": np.eye(3) * 1e-3,
+        "times 1e3": np.eye(3) * 1e3,
+        "units": np.diag([1e-3, 1, 1e3]),
+    }
     changes |= {"order": np.eye(3)[[2, 0, 1]], "sign": np.diag([1, -1, -1.0])}
     for name, Q in changes.items():
-        other = LocalNICA(3, init={"W_xz": W @ np.sign(Q).T}).partial_fit(X @ Q.T).transform(X[:1000] @ Q.T)
-        print(f"- {name}: largest difference of outputs {np.abs(other - first).max():.1e}", flush=True)
+        other = (
+            LocalNICA(3, init={"W_xz": W @ np.sign(Q).T})
+            .partial_fit(X @ Q.T)
+            .transform(X[:1000] @ Q.T)
+        )
+        print(
+            f"- {name}: largest difference of outputs"
+            f" {np.abs(other - first).max():.1e}",
+            flush=True,
+        )
 
 
 def theory(seed, matrices):
-    """A symmetric perturbation of the solution, .1 of a mode, every 2,000 samples: linear theory, and the mean of 8 streams.
+    """A symmetric perturbation of the solution, .1 of a mode, every 2,000 samples:
+    linear theory, and the mean of 8 streams.
 
-    The sources are uniform from 1.3 on: nothing is silent, so that only the first term of eq. 2 acts. r is constant, 1/530.
+    The sources are uniform from 1.3 on: nothing is silent, so that only the first term
+    of eq. 2 acts. r is constant, 1/530.
     """
-    n, r, m = 24_000, 1 / 530, 0.06 / 530
-    A = np.linalg.qr(np.random.default_rng(seed).standard_normal((3, 3)))[0] * [1, 0.3, 0.1]
-    power = (A**2).sum(axis=1) + (3 * A.sum(axis=1)) ** 2  # sources have mean 3 and variance 1
+    n = 24_000
+    r = 1 / 530
+    m = 0.06 / 530
+    A = np.linalg.qr(np.random.default_rng(seed).standard_normal((3, 3)))[0] * [
+        1,
+        0.3,
+        0.1,
+    ]
+    # sources have mean 3 and variance 1
+    power = (A**2).sum(axis=1) + (3 * A.sum(axis=1)) ** 2
     modes, V = np.linalg.eigh(A.T / (3 * power) @ A)
     for mode, v in zip(modes, V.T, strict=True):
-        w, u, e, expected = 0.1, 0.0, 0.0, []
+        w = 0.1
+        u = 0.0
+        e = 0.0
+        expected = []
         for t in range(n):
             expected += [w] if t % 2000 == 0 else []
             drive = -0.07 * mode * e
@@ -155,12 +227,18 @@ def theory(seed, matrices):
 def _decay(A, v, n, seed):
     """v'(W A - I) v every 2,000 samples, from .1."""
     S = 3 + math.sqrt(12) * (np.random.default_rng(seed).random((n + 300, 3)) - 0.5)
-    X, sizes = S @ A.T, []
+    X = S @ A.T
+    sizes = []
     network = LocalNICA(3, horizon=50_000, random_state=0).partial_fit(X[:300])
     state = network._learner.state
-    state.W_xz[:], state.U[:] = (np.eye(3) + 0.1 * np.outer(v, v)) @ np.linalg.inv(A), 0
+    state.W_xz[:] = (np.eye(3) + 0.1 * np.outer(v, v)) @ np.linalg.inv(A)
+    state.U[:] = 0
     state.W_zz[:], state.H[:], state.n[:] = np.eye(3), np.eye(3), 50_000
-    state.x.mean[:], state.x.variance[:], state.z_bar[:] = X.mean(axis=0), X.var(axis=0), 3
+    state.x.mean[:], state.x.variance[:], state.z_bar[:] = (
+        X.mean(axis=0),
+        X.var(axis=0),
+        3,
+    )
     for start in range(300, n + 300, 2000):
         sizes.append(v @ (state.W_xz @ A - np.eye(3)) @ v)
         network.partial_fit(X[start : start + 2000])
@@ -168,9 +246,14 @@ def _decay(A, v, n, seed):
 
 
 TABLES = {
-    "problems": problems, "map": mixing_map, "photographs": photographs, "time": alike_in_time, "floor": floor, "scale": scale,
+    "problems": problems,
+    "map": mixing_map,
+    "photographs": photographs,
+    "time": alike_in_time,
+    "floor": floor,
+    "scale": scale,
     "theory": theory,
-}  # fmt: skip
+}
 
 
 if __name__ == "__main__":
@@ -178,10 +261,16 @@ if __name__ == "__main__":
     parser.add_argument("tables", nargs="*", choices=[[], *TABLES])
     parser.add_argument("--seed", type=int, default=700_000)
     parser.add_argument("--matrices", type=int, default=10)
-    parser.add_argument("--network", default="LocalNICA", help="for the first five tables")
+    parser.add_argument(
+        "--network", default="LocalNICA", help="for the first five tables"
+    )
     arguments = parser.parse_args()
     NETWORK[0] = getattr(bionica, arguments.network)
     warnings.simplefilter("ignore")
     for table in arguments.tables or TABLES:
-        print(f"\n## {table.capitalize()}: {arguments.network}\n\n{inspect.getdoc(TABLES[table])}\n", flush=True)
+        print(
+            f"\n## {table.capitalize()}:"
+            f" {arguments.network}\n\n{inspect.getdoc(TABLES[table])}\n",
+            flush=True,
+        )
         TABLES[table](arguments.seed, arguments.matrices)

@@ -1,10 +1,14 @@
-"""The contenders, called alike: fitted to mixtures, applied to others, nonnegative outputs.
+"""The contenders, called alike: fitted to mixtures, applied to others, nonnegative
+outputs.
 
-- NMF takes nonnegative data only. Where A has negative entries it gets the same sources mixed by |A| (`mixed`), a problem that is
-  easier than the others' in that respect; what noise makes negative is set to zero.
-- FastICA and Picard know neither sign nor offset. Their matrices are applied without centring, every output gets the sign of its
-  mean, and negative values are set to zero, as in all other methods.
-- "knows A" is pinv(A) x, clipped at zero. It does not know the noise, so a method that does can be better.
+- NMF takes nonnegative data only. Where A has negative entries it gets the same sources
+  mixed by |A| (`mixed`), a problem that is easier than the others' in that respect;
+  what noise makes negative is set to zero.
+- FastICA and Picard know neither sign nor offset. Their matrices are applied without
+  centring, every output gets the sign of its mean, and negative values are set to zero,
+  as in all other methods.
+- "knows A" is pinv(A) x, clipped at zero. It does not know the noise, so a method that
+  does can be better.
 
 Only public names of bionica are used, so that another checkout can be measured too.
 """
@@ -14,13 +18,19 @@ import numpy as np
 import bionica
 from bionica.datasets import mix
 
-STREAM, CONE, BATCH, KNOWS_A = "StreamingNICA", "MinimumVolumeCone", "BatchNICA", "knows A"
+STREAM = "StreamingNICA"
+CONE = "MinimumVolumeCone"
+BATCH = "BatchNICA"
+KNOWS_A = "knows A"
 NETWORKS = ("InterneuronNICA", "TwoCompartmentNICA")
 PEERS = ("NMF", "FastICA", "Picard")
 
 
 def mixed(method, S, k, snr_db, rng, A=None):
-    """Return mixtures and A: Gaussian if it is not given, |A| for NMF. All methods get the same draws."""
+    """Return mixtures and A: Gaussian if it is not given, |A| for NMF.
+
+    All methods get the same draws.
+    """
     A = rng.standard_normal((k, S.shape[1])) if A is None else A
     return mix(S, np.abs(A) if method == "NMF" else A, snr_db=snr_db, rng=rng)
 
@@ -56,7 +66,9 @@ class _Peer:
         if method == "NMF":
             from sklearn.decomposition import NMF
 
-            nmf = NMF(d, init="nndsvda", max_iter=1000, random_state=seed).fit(np.maximum(X, 0))
+            nmf = NMF(d, init="nndsvda", max_iter=1000, random_state=seed).fit(
+                np.maximum(X, 0)
+            )
             self.transform = lambda X: nmf.transform(np.maximum(X, 0))
             return
         if method == "FastICA":
@@ -66,7 +78,9 @@ class _Peer:
         else:
             import picard
 
-            K, R, _ = picard.picard(X.T, n_components=d, ortho=True, random_state=seed, max_iter=500)
+            K, R, _ = picard.picard(
+                X.T, n_components=d, ortho=True, random_state=seed, max_iter=500
+            )
             W = R @ K
         sign = np.sign((X @ W.T).mean(axis=0))
         self.transform = lambda X: np.maximum(X @ W.T * sign, 0)

@@ -1,11 +1,14 @@
-"""How many errors in the mathematics the tests notice: mutants drawn at random, one change in each, tested one after the other.
+"""How many errors in the mathematics the tests notice: mutants drawn at random, one
+change in each, tested one after the other.
 
     python benchmarks/mutants.py --n 30 --seed 0          or make mutants
 
-A mutant multiplies a number by 1.5 or 0.5, changes a sign or an operator, a comparison or its boundary, `and` or `or`, `min` or
-`max`, removes a `not`, or returns None. The tests and doctests of the changed module (`TESTS`) run on a copy of the source until
-one fails that passes without the change. Numbers below 1e-100, which guard against a division by zero, messages,
-decorators, annotations and drawings are not changed. mutmut and cosmic-ray change numbers by 1 only, and know no tests of a module.
+A mutant multiplies a number by 1.5 or 0.5, changes a sign or an operator, a comparison
+or its boundary, `and` or `or`, `min` or `max`, removes a `not`, or returns None. The
+tests and doctests of the changed module (`TESTS`) run on a copy of the source until one
+fails that passes without the change. Numbers below 1e-100, which guard against a
+division by zero, messages, decorators, annotations and drawings are not changed. mutmut
+and cosmic-ray change numbers by 1 only, and know no tests of a module.
 """
 
 import argparse
@@ -42,12 +45,26 @@ TESTS = {
 }
 SWAPPED = {"min": "max", "minimum": "maximum", "fmin": "fmax", "argmin": "argmax"}
 SWAPPED |= {b: a for a, b in SWAPPED.items()}
-OPERATORS = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.And: ast.Or, ast.Or: ast.And}
+OPERATORS = {
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.Div,
+    ast.Div: ast.Mult,
+    ast.And: ast.Or,
+    ast.Or: ast.And,
+}
 COMPARISONS = {
-    ast.Lt: (ast.LtE, ast.GtE), ast.LtE: (ast.Lt, ast.Gt), ast.Gt: (ast.GtE, ast.LtE), ast.GtE: (ast.Gt, ast.Lt),
-    ast.Eq: (ast.NotEq,), ast.NotEq: (ast.Eq,), ast.Is: (ast.IsNot,), ast.IsNot: (ast.Is,),
-    ast.In: (ast.NotIn,), ast.NotIn: (ast.In,),
-}  # fmt: skip
+    ast.Lt: (ast.LtE, ast.GtE),
+    ast.LtE: (ast.Lt, ast.Gt),
+    ast.Gt: (ast.GtE, ast.LtE),
+    ast.GtE: (ast.Gt, ast.Lt),
+    ast.Eq: (ast.NotEq,),
+    ast.NotEq: (ast.Eq,),
+    ast.Is: (ast.IsNot,),
+    ast.IsNot: (ast.Is,),
+    ast.In: (ast.NotIn,),
+    ast.NotIn: (ast.In,),
+}
 UNCHANGED = {"annotation", "returns", "decorator_list"}
 
 
@@ -71,9 +88,15 @@ def changed(node: Any) -> Iterator[ast.AST]:
         return new
 
     match node:
-        case ast.Constant(value=int() | float() as value) if not isinstance(value, bool) and not 0 < value < 1e-100:
+        case ast.Constant(value=int() | float() as value) if (
+            not isinstance(value, bool) and not 0 < value < 1e-100
+        ):
             exact = 1.5 * value, 0.5 * value
-            numbers = exact if isinstance(value, float) else ((3 * value + 1) // 2, value // 2)
+            numbers = (
+                exact
+                if isinstance(value, float)
+                else ((3 * value + 1) // 2, value // 2)
+            )
             yield from (other(value=number) for number in (numbers if value else [1]))
         case ast.UnaryOp(op=ast.USub() | ast.Not()):
             yield node.operand
@@ -97,43 +120,104 @@ def mutants(path: Path, package: Path) -> Iterator[Mutant]:
     while waiting:
         node = waiting.pop()
         for new in changed(node):
-            start, end = starts[node.lineno - 1] + node.col_offset, starts[node.end_lineno - 1] + node.end_col_offset
+            start = starts[node.lineno - 1] + node.col_offset
+            end = starts[node.end_lineno - 1] + node.end_col_offset
             after = (
-                ast.unparse(new) if isinstance(new, ast.Return | ast.Name | ast.Attribute) else f"({ast.unparse(new)})"
+                ast.unparse(new)
+                if isinstance(new, ast.Return | ast.Name | ast.Attribute)
+                else f"({ast.unparse(new)})"
             )
-            yield Mutant(path.relative_to(package), node.lineno, start, end, source[start:end].decode(), after)
+            yield Mutant(
+                path.relative_to(package),
+                node.lineno,
+                start,
+                end,
+                source[start:end].decode(),
+                after,
+            )
         for name, value in ast.iter_fields(node):
             children = value if isinstance(value, list) else [value]
-            children = [c for c in children if isinstance(c, ast.AST) and not isinstance(c, ast.Raise | ast.JoinedStr)]
+            children = [
+                c
+                for c in children
+                if isinstance(c, ast.AST)
+                and not isinstance(c, ast.Raise | ast.JoinedStr)
+            ]
             waiting += children if name not in UNCHANGED else []
 
 
 def tests_of(path: Path, package: Path) -> tuple[str, ...]:
-    """The arguments of pytest for a file of the package; none if it is not to be changed."""
+    """The arguments of pytest for a file of the package; none if it is not to be
+    changed.
+    """
     name = path.relative_to(package).with_suffix("").as_posix()
-    best = max((key for key in TESTS if f"{name}/".startswith(f"{key}/")), key=len, default="")
-    return (str(path), *(f"tests/test_{test}.py" for test in TESTS[best])) if TESTS.get(best) else ()
+    best = max(
+        (key for key in TESTS if f"{name}/".startswith(f"{key}/")), key=len, default=""
+    )
+    return (
+        (str(path), *(f"tests/test_{test}.py" for test in TESTS[best]))
+        if TESTS.get(best)
+        else ()
+    )
 
 
 def run(arguments: tuple[str, ...], folder: Path, limit: float) -> tuple[bool, str]:
     """Whether the tests pass, and the first that failed."""
-    own = {"PYTHONPATH": str(folder), "NUMBA_CACHE_DIR": str(folder / "numba"), "OPENBLAS_NUM_THREADS": "1"}
-    own |= {"HYPOTHESIS_STORAGE_DIRECTORY": str(folder / "hypothesis"), "PYTHONDONTWRITEBYTECODE": "1"}
-    options = ["-xqq", "-c", "pyproject.toml", "--rootdir", ".", "-p", "no:cacheprovider", "--tb=no", "-m", "not slow"]
+    own = {
+        "PYTHONPATH": str(folder),
+        "NUMBA_CACHE_DIR": str(folder / "numba"),
+        "OPENBLAS_NUM_THREADS": "1",
+    }
+    own |= {
+        "HYPOTHESIS_STORAGE_DIRECTORY": str(folder / "hypothesis"),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    options = [
+        "-xqq",
+        "-c",
+        "pyproject.toml",
+        "--rootdir",
+        ".",
+        "-p",
+        "no:cacheprovider",
+        "--tb=no",
+        "-m",
+        "not slow",
+    ]
     command = [sys.executable, "-m", "pytest", *options, *arguments]
     try:
-        done = subprocess.run(command, cwd=ROOT, env=os.environ | own, capture_output=True, text=True, timeout=limit)
+        done = subprocess.run(
+            command,
+            cwd=ROOT,
+            env=os.environ | own,
+            capture_output=True,
+            text=True,
+            timeout=limit,
+        )
     except subprocess.TimeoutExpired:
         return False, f"no end after {limit:.0f} s"
-    failed = [line.split()[1] for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
-    return done.returncode == 0, failed[0] if failed else (done.stdout + done.stderr)[-300:]
+    failed = [
+        line.split()[1]
+        for line in done.stdout.splitlines()
+        if line.startswith(("FAILED", "ERROR"))
+    ]
+    return done.returncode == 0, (
+        failed[0] if failed else (done.stdout + done.stderr)[-300:]
+    )
 
 
-def judge(m: Mutant, folders: "queue.SimpleQueue[Path]", limit: float, broken: list[str]) -> tuple[bool, str]:
-    """Whether the tests notice a mutant, in one of the copies of the package; and a line that says so."""
+def judge(
+    m: Mutant, folders: "queue.SimpleQueue[Path]", limit: float, broken: list[str]
+) -> tuple[bool, str]:
+    """Whether the tests notice a mutant, in one of the copies of the package; and a
+    line that says so.
+    """
     folder = folders.get()
     package = folder / "bionica"
-    path, start, failed, noticed = package / m.path, time.perf_counter(), "", False
+    path = package / m.path
+    start = time.perf_counter()
+    failed = ""
+    noticed = False
     source = path.read_bytes()
     while not noticed:
         path.write_bytes(source[: m.start] + m.after.encode() + source[m.end :])
@@ -147,41 +231,77 @@ def judge(m: Mutant, folders: "queue.SimpleQueue[Path]", limit: float, broken: l
     folders.put(folder)
     change = f"{m.path}:{m.line}  {' '.join(m.before.split())}  ->  {m.after}"
     print(
-        "noticed " if noticed else "SURVIVED", f" {change}  ({time.perf_counter() - start:.0f} s) {failed}", flush=True
+        "noticed " if noticed else "SURVIVED",
+        f" {change}  ({time.perf_counter() - start:.0f} s) {failed}",
+        flush=True,
     )
     return noticed, change
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--n", type=int, default=30, help="mutants (default: %(default)s)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--n", type=int, default=30, help="mutants (default: %(default)s)"
+    )
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--limit", type=float, default=600, help="seconds for a mutant (default: %(default)s)")
-    parser.add_argument("--only", default="", help="files whose name begins so, such as cone/ or trust/count")
-    parser.add_argument("--n-jobs", type=int, default=1, help="mutants at a time (default: %(default)s)")
+    parser.add_argument(
+        "--limit",
+        type=float,
+        default=600,
+        help="seconds for a mutant (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--only",
+        default="",
+        help="files whose name begins so, such as cone/ or trust/count",
+    )
+    parser.add_argument(
+        "--n-jobs", type=int, default=1, help="mutants at a time (default: %(default)s)"
+    )
     args = parser.parse_args()
     source = ROOT / "src" / "bionica"
     files = [path for path in sorted(source.rglob("*.py")) if tests_of(path, source)]
-    every = [m for f in files if f.relative_to(source).as_posix().startswith(args.only) for m in mutants(f, source)]
+    every = [
+        m
+        for f in files
+        if f.relative_to(source).as_posix().startswith(args.only)
+        for m in mutants(f, source)
+    ]
     drawn = random.Random(args.seed).sample(every, min(args.n, len(every)))
     print(f"{len(drawn)} of {len(every)} mutants", flush=True)
     folders: queue.SimpleQueue[Path] = queue.SimpleQueue()
     broken: list[str] = []  # tests that fail without a change too
     with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(args.n_jobs) as pool:
         for job in range(args.n_jobs):
-            shutil.copytree(source, Path(name, str(job), "bionica"), ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(
+                source,
+                Path(name, str(job), "bionica"),
+                ignore=shutil.ignore_patterns("__pycache__"),
+            )
             folders.put(Path(name, str(job)))
-        files = {f"tests/test_{test}.py" for tests in TESTS.values() for test in tests}  # if one is gone: an error
-        passed, failed = run(("--collect-only", *sorted(files)), Path(name, "0"), args.limit)
+        # if one is gone: an error
+        files = {f"tests/test_{test}.py" for tests in TESTS.values() for test in tests}
+        passed, failed = run(
+            ("--collect-only", *sorted(files)), Path(name, "0"), args.limit
+        )
         if not passed:
             raise SystemExit(f"without a change the tests cannot be run:\n{failed}")
         survivors = [
             change
-            for noticed, change in pool.map(lambda m: judge(m, folders, args.limit, broken), drawn)
+            for noticed, change in pool.map(
+                lambda m: judge(m, folders, args.limit, broken), drawn
+            )
             if not noticed
         ]
     print(*broken, sep="\n")
-    print(f"\n{len(drawn) - len(survivors)} of {len(drawn)} mutants were noticed. Survivors:", *survivors, sep="\n  ")
+    print(
+        f"\n{len(drawn) - len(survivors)} of {len(drawn)} mutants were noticed."
+        " Survivors:",
+        *survivors,
+        sep="\n  ",
+    )
 
 
 if __name__ == "__main__":

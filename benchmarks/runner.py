@@ -1,7 +1,9 @@
-"""Runs benchmarks that are lists of cases, prints their tables, beside those of another checkout where one is given.
+"""Runs benchmarks that are lists of cases, prints their tables, beside those of another
+checkout where one is given.
 
-A table is a function that measures one case of one method, the cases, and what is printed: rows of settings, a column for each
-method, median (worst) over the seeds. A case that raises counts as the worst possible value and is listed.
+A table is a function that measures one case of one method, the cases, and what is
+printed: rows of settings, a column for each method, median (worst) over the seeds. A
+case that raises counts as the worst possible value and is listed.
 
     python benchmarks/streaming.py --json before.json                       in the other checkout, or with its source on PYTHONPATH
     python benchmarks/streaming.py --beside before.json                     the same cases here, both in the table
@@ -26,7 +28,9 @@ RESULTS = Path(__file__).parent / "results"
 
 
 class Table(NamedTuple):
-    """`cases` are (methods, arguments of `measure`); `by` names the arguments that make a row, `value` what is printed."""
+    """`cases` are (methods, arguments of `measure`); `by` names the arguments that make
+    a row, `value` what is printed.
+    """
 
     title: str
     note: str
@@ -40,28 +44,47 @@ class Table(NamedTuple):
 
 
 def main(doc, name, tables_of, seed0):
-    """Parse the command line, run the tables that `tables_of(seeds, quick)` gives, and print them."""
-    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="two seeds, shorter streams")
+    """Parse the command line, run the tables that `tables_of(seeds, quick)` gives, and
+    print them.
+    """
+    parser = argparse.ArgumentParser(
+        description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="two seeds, shorter streams"
+    )
     parser.add_argument("--tables", help="which, separated by commas")
     parser.add_argument("--seeds", type=int, help="seeds of a setting")
-    parser.add_argument("--seed0", type=int, default=seed0, help="the first seed (default: %(default)s)")
-    parser.add_argument("--jobs", type=int, default=1, help="processes, each with one thread")
+    parser.add_argument(
+        "--seed0", type=int, default=seed0, help="the first seed (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--jobs", type=int, default=1, help="processes, each with one thread"
+    )
     parser.add_argument("--json", type=Path, help="write all rows here")
-    parser.add_argument("--beside", type=Path, help="rows of another checkout, to print beside these")
+    parser.add_argument(
+        "--beside", type=Path, help="rows of another checkout, to print beside these"
+    )
     args = parser.parse_args()
     n_seeds = args.seeds or (2 if args.quick else 10)
     tables = tables_of(range(args.seed0, args.seed0 + n_seeds), args.quick)
     chosen = args.tables.split(",") if args.tables else list(tables)
-    if unknown := set(chosen) - set(tables):
-        parser.error(f"--tables: {', '.join(sorted(unknown))} is unknown: choose from {', '.join(tables)}")
+    unknown = set(chosen) - set(tables)
+    if unknown:
+        parser.error(
+            f"--tables: {', '.join(sorted(unknown))} is unknown: choose from"
+            f" {', '.join(tables)}"
+        )
     before = json.loads(args.beside.read_text()) if args.beside else []
     command = " ".join([f"python benchmarks/{name}.py", *sys.argv[1:]])
     print(f"`{command}`\n\n{setting()}.\n", flush=True)
     rows = []
     for key in chosen:
         mine = run(key, tables[key], args.jobs)
-        print(show(tables[key], mine, [row for row in before if row["table"] == key]), flush=True)
+        print(
+            show(tables[key], mine, [row for row in before if row["table"] == key]),
+            flush=True,
+        )
         rows += mine
     if args.json:
         args.json.write_text(json.dumps(rows, default=float))
@@ -69,9 +92,15 @@ def main(doc, name, tables_of, seed0):
 
 def run(key, table, jobs=1):
     """Return a row for each case: its arguments, and what was measured or the failure."""
-    cases = [{"method": method} | arguments for methods, arguments in table.cases for method in methods]
+    cases = [
+        {"method": method} | arguments
+        for methods, arguments in table.cases
+        for method in methods
+    ]
     with parallel_config("loky", inner_max_num_threads=1):
-        rows = Parallel(n_jobs=jobs, batch_size=1)(delayed(measured)(table.measure, case) for case in cases)
+        rows = Parallel(n_jobs=jobs, batch_size=1)(
+            delayed(measured)(table.measure, case) for case in cases
+        )
     return [{"table": key} | row for row in rows]
 
 
@@ -82,43 +111,78 @@ def measured(measure, case):
         with warnings.catch_warnings(action="ignore"):
             result = measure(**case)
     except Exception as error:  # one failing case is a row like any other
-        result = {"failure": f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"}
+        result = {
+            "failure": f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+        }
     return case | result | {"cpu_s": time.process_time() - start}
 
 
 def show(table, rows, before=()):
-    """Return the markdown of a table; with rows of another checkout, "here / there" in each cell."""
+    """Return the markdown of a table; with rows of another checkout, "here / there" in
+    each cell.
+    """
     lines = []
     settings = dict.fromkeys(tuple(row.get(name) for name in table.by) for row in rows)
     methods = dict.fromkeys(row["method"] for row in rows)
     for setting_ in settings:
 
         def cell(some, method, setting_=setting_):
-            mine = [r for r in some if r["method"] == method and tuple(r.get(n) for n in table.by) == setting_]
+            mine = [
+                r
+                for r in some
+                if r["method"] == method
+                and tuple(r.get(n) for n in table.by) == setting_
+            ]
             return summary(table, mine)
 
         line = dict(zip(table.by, map(str, setting_), strict=True))
-        line["runs"] = len({row["seed"] for row in rows if tuple(row.get(n) for n in table.by) == setting_})
+        line["runs"] = len(
+            {
+                row["seed"]
+                for row in rows
+                if tuple(row.get(n) for n in table.by) == setting_
+            }
+        )
         for method in methods:
-            here, there = cell(rows, method), cell(before, method)
+            here = cell(rows, method)
+            there = cell(before, method)
             line[method] = f"{here} / {there}" if before else here
         lines.append(line)
-    failures = [f"- {row['method']}, {row}: {row['failure']}" for row in rows if "failure" in row]
-    kind = "median (worst)" if table.below is None else f"number below {table.below:g} (median)"
-    note = f"{table.note} {table.value}: {kind}" + (", here / there." if before else ".")
+    failures = [
+        f"- {row['method']}, {row}: {row['failure']}"
+        for row in rows
+        if "failure" in row
+    ]
+    kind = (
+        "median (worst)"
+        if table.below is None
+        else f"number below {table.below:g} (median)"
+    )
+    note = f"{table.note} {table.value}: {kind}" + (
+        ", here / there." if before else "."
+    )
     text = markdown(table.title, note, lines)
-    return text + (f"\n{len(failures)} of {len(rows)} cases failed:\n" + "\n".join(failures) + "\n" if failures else "")
+    return text + (
+        f"\n{len(failures)} of {len(rows)} cases failed:\n" + "\n".join(failures) + "\n"
+        if failures
+        else ""
+    )
 
 
 def summary(table, rows):
-    """Return median (worst) of the value, or the number below a limit (median); a failure is the worst possible value."""
+    """Return median (worst) of the value, or the number below a limit (median); a
+    failure is the worst possible value.
+    """
     worst = -np.inf if table.large_is_good else np.inf
     values = np.array([row.get(table.value, worst) for row in rows], dtype=float)
     values = np.where(np.isnan(values), worst, values)
     if not len(values):
         return ""
     if table.below is not None:
-        return f"{np.count_nonzero(values < table.below)} ({table.form.format(np.median(values))})"
+        return (
+            f"{np.count_nonzero(values < table.below)}"
+            f" ({table.form.format(np.median(values))})"
+        )
     extreme = values.min() if table.large_is_good else values.max()
     return f"{table.form.format(np.median(values))} ({table.form.format(extreme)})"
 
@@ -126,12 +190,26 @@ def summary(table, rows):
 def markdown(title, note, lines):
     """Return lines (dicts from heading to value) as a markdown table."""
     head = dict.fromkeys(name for line in lines for name in line)
-    rows = [f"| {' | '.join(_word(line.get(name)) for name in head)} |" for line in lines]
-    return "\n".join([f"## {title}", "", note, "", f"| {' | '.join(head)} |", "|" + "---|" * len(head), *rows, ""])
+    rows = [
+        f"| {' | '.join(_word(line.get(name)) for name in head)} |" for line in lines
+    ]
+    return "\n".join(
+        [
+            f"## {title}",
+            "",
+            note,
+            "",
+            f"| {' | '.join(head)} |",
+            "|" + "---|" * len(head),
+            *rows,
+            "",
+        ]
+    )
 
 
 def _word(value):
-    if value is None or isinstance(value, str) or value != value:  # None, NaN: nothing was measured
+    # None, NaN: nothing was measured
+    if value is None or isinstance(value, str) or value != value:
         return value if isinstance(value, str) else ""
     if isinstance(value, float):
         return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
@@ -146,7 +224,10 @@ def seconds(function):
 
 
 def best_of(contenders, rounds):
-    """Return the least seconds of each contender. All run in every round, so that other load slows them alike."""
+    """Return the least seconds of each contender.
+
+    All run in every round, so that other load slows them alike.
+    """
     best = dict.fromkeys(contenders, float("inf"))
     for _ in range(rounds):
         for name, function in contenders.items():
@@ -160,5 +241,10 @@ def setting():
 
     import bionica
 
-    packages = f"bionica {bionica.__version__} python {platform.python_version()} numpy {np.__version__}"
-    return f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores; {packages}"
+    packages = (
+        f"bionica {bionica.__version__} python {platform.python_version()} numpy"
+        f" {np.__version__}"
+    )
+    return (
+        f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores; {packages}"
+    )

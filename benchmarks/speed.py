@@ -1,12 +1,14 @@
-"""Times of loops, of single samples and of sweeps; beside another checkout if one is given.
+"""Times of loops, of single samples and of sweeps; beside another checkout if one is
+given.
 
     python benchmarks/speed.py                         this checkout
     python benchmarks/speed.py --src OTHER/src         and another, with ratios
     python benchmarks/speed.py --quick --tables loops
     python benchmarks/speed.py --tables sweep          800 and 4000 cases, in one process and in one for each core
 
-Each checkout runs in a process of its own that lives through the whole measurement. The two take turns, so that other load on the
-machine slows them alike, and the least CPU time of all rounds counts, but for sweeps. On a busy machine read ratios. One thread.
+Each checkout runs in a process of its own that lives through the whole measurement. The
+two take turns, so that other load on the machine slows them alike, and the least CPU
+time of all rounds counts, but for sweeps. On a busy machine read ratios. One thread.
 """
 
 import argparse
@@ -32,23 +34,31 @@ SIZES = {3: 400_000, 10: 100_000, 50: 8000}
 
 
 def mixtures(n, d, matrix="orthonormal"):
-    """Return mixtures of sparse uniform sources by a matrix with orthonormal columns, a Gaussian one, or the paper's.
+    """Return mixtures of sparse uniform sources by a matrix with orthonormal columns, a
+    Gaussian one, or the paper's.
 
-    The Gaussian one is as large as the paper's: published rates overshoot on larger mixtures, and the outputs become one.
+    The Gaussian one is as large as the paper's: published rates overshoot on larger
+    mixtures, and the outputs become one.
     """
     from bionica.datasets import paper_mixing, sparse_uniform
 
     rng = np.random.default_rng(0)
-    S, A = sparse_uniform(n, d, rng=rng), rng.standard_normal((d, d))
+    S = sparse_uniform(n, d, rng=rng)
+    A = rng.standard_normal((d, d))
     if matrix == "orthonormal":
         A = np.linalg.qr(A)[0]
     else:
         paper = paper_mixing("d3" if d == 3 else "d10")
-        A = paper if matrix == "paper" else A * (np.linalg.norm(paper) / np.linalg.norm(A))
+        A = (
+            paper
+            if matrix == "paper"
+            else A * (np.linalg.norm(paper) / np.linalg.norm(A))
+        )
     return np.ascontiguousarray(S @ A.T)
 
 
-# A function for each task, called in the worker: it prepares, and returns what is timed and how many samples that are.
+# A function for each task, called in the worker: it prepares, and returns what is timed
+# and how many samples that are.
 
 
 def loop(method, name, setting, d, matrix="orthonormal", n=0):
@@ -60,7 +70,9 @@ def loop(method, name, setting, d, matrix="orthonormal", n=0):
     if setting == "defaults":
         network = cls(d, random_state=0)
     else:
-        network = cls.as_published("d3" if d == 3 else "d10", n_components=d, random_state=0)
+        network = cls.as_published(
+            "d3" if d == 3 else "d10", n_components=d, random_state=0
+        )
     return partial(getattr(network.fit(X), method), X), len(X)
 
 
@@ -72,21 +84,38 @@ def cpp(method, d, matrix):
     Z = np.empty_like(X) if method == "partial_fit_transform" else None
     with tempfile.TemporaryDirectory() as folder:
         library = Path(folder, "loop.so")
-        command = ["g++", "-O3", "-march=native", "-ffast-math", "-shared", "-fPIC", "-o", library]
+        command = [
+            "g++",
+            "-O3",
+            "-march=native",
+            "-ffast-math",
+            "-shared",
+            "-fPIC",
+            "-o",
+            library,
+        ]
         subprocess.run([*command, Path(__file__).with_name("loop.cpp")], check=True)
         learn = getattr(ctypes.CDLL(str(library)), f"learn{d}")
-    network = bionica.TwoCompartmentNICA.as_published(f"d{d}", random_state=0, guards=())
-    rates = [ctypes.c_double(getattr(network, name)) for name in ("eta0", "decay", "tau")]
+    network = bionica.TwoCompartmentNICA.as_published(
+        f"d{d}", random_state=0, guards=()
+    )
+    rates = [
+        ctypes.c_double(getattr(network, name)) for name in ("eta0", "decay", "tau")
+    ]
     W0 = np.linalg.qr(np.random.default_rng(1).standard_normal((int(d), int(d))))[0]
 
     def run():
         W = W0.copy()
-        arrays = [a if a is None else a.ctypes.data_as(ctypes.c_void_p) for a in (X, W, Z)]
+        arrays = [
+            a if a is None else a.ctypes.data_as(ctypes.c_void_p) for a in (X, W, Z)
+        ]
         learn(arrays[0], ctypes.c_long(len(X)), *rates, *arrays[1:])
         return W
 
     network.set_params(init={"W_xz": W0}).partial_fit(X)
-    assert np.allclose(network.W_xz_, run(), atol=1e-6), "the two learned something else"
+    assert np.allclose(network.W_xz_, run(), atol=1e-6), (
+        "the two learned something else"
+    )
     return run, len(X)
 
 
@@ -107,7 +136,9 @@ TASKS = {method: partial(loop, method) for method in METHODS} | {"cpp": cpp, "on
 
 
 def work():
-    """Measure what is asked for on standard input, a line "task arguments" at a time; print the seconds of a sample or call."""
+    """Measure what is asked for on standard input, a line "task arguments" at a time;
+    print the seconds of a sample or call.
+    """
     warnings.simplefilter("ignore")
     prepared = {}
     for line in sys.stdin:
@@ -117,7 +148,9 @@ def work():
             try:
                 prepared[line] = TASKS[name](*arguments)
                 prepared[line][0]()  # compiles
-            except AttributeError:  # this checkout does not have the estimator or the method
+            except (
+                AttributeError
+            ):  # this checkout does not have the estimator or the method
                 prepared[line] = None, 1
         run, n = prepared[line]
         start = time.process_time()
@@ -127,13 +160,25 @@ def work():
 
 
 def start_worker(src):
-    environment = os.environ | {"PYTHONPATH": str(src), "OPENBLAS_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
+    environment = os.environ | {
+        "PYTHONPATH": str(src),
+        "OPENBLAS_NUM_THREADS": "1",
+        "NUMBA_NUM_THREADS": "1",
+    }
     command = [sys.executable, __file__, "--worker"]
-    return subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        command,
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
 
 
 def in_turns(title, note, unit, requests, sources, rounds):
-    """Return the table of tasks, in `unit` (name, factor); each label of `sources` is a checkout."""
+    """Return the table of tasks, in `unit` (name, factor); each label of `sources` is a
+    checkout.
+    """
     workers = {label: start_worker(src) for label, src in sources.items()}
     rows = []
     try:
@@ -142,9 +187,20 @@ def in_turns(title, note, unit, requests, sources, rounds):
             for _ in range(rounds):
                 for label, worker in workers.items():
                     print(request, file=worker.stdin, flush=True)
-                    best[label] = min(float(worker.stdout.readline() or "nan"), best[label])
-            row = {"what": request} | {f"{label}, {unit[0]}": unit[1] * s for label, s in best.items()}
-            rows.append(row | ({"now / before": best["now"] / best["before"]} if "before" in best else {}))
+                    best[label] = min(
+                        float(worker.stdout.readline() or "nan"), best[label]
+                    )
+            row = {"what": request} | {
+                f"{label}, {unit[0]}": unit[1] * s for label, s in best.items()
+            }
+            rows.append(
+                row
+                | (
+                    {"now / before": best["now"] / best["before"]}
+                    if "before" in best
+                    else {}
+                )
+            )
     finally:
         for worker in workers.values():
             worker.communicate()
@@ -152,13 +208,18 @@ def in_turns(title, note, unit, requests, sources, rounds):
 
 
 def sweeps(sources, rounds):
-    """The table of a sweep in one process and in one for each core, of this checkout, with what is compiled in the cache."""
+    """The table of a sweep in one process and in one for each core, of this checkout,
+    with what is compiled in the cache.
+    """
     sys.path.insert(0, str(sources["now"]))
     from joblib.externals.loky import get_reusable_executor
 
     from bionica import sweep
 
-    grid = {"decay": np.geomspace(1e-3, 1e-1, 10).tolist(), "tau": np.linspace(0.3, 1, 8).tolist()}
+    grid = {
+        "decay": np.geomspace(1e-3, 1e-1, 10).tolist(),
+        "tau": np.linspace(0.3, 1, 8).tolist(),
+    }
     plan = {
         "data": [{"kind": "sparse_uniform", "d": 3, "T": 100_000, "mixing": "d3"}],
         "network": [{"name": "TwoCompartmentNICA", "published": "d3", "grid": grid}],
@@ -166,28 +227,48 @@ def sweeps(sources, rounds):
 
     def measured(seeds, n_jobs):
         """Seconds, and CPU seconds of all processes, which count when they have ended."""
-        before, took = (
-            sum(os.times()[:4]),
-            seconds(partial(sweep.run, plan | {"seeds": seeds}, n_jobs=n_jobs)),
-        )
+        before = sum(os.times()[:4])
+        took = seconds(partial(sweep.run, plan | {"seeds": seeds}, n_jobs=n_jobs))
         get_reusable_executor().shutdown()
         return took, sum(os.times()[:4]) - before
 
-    n, rows = os.cpu_count() or 1, []
+    n = os.cpu_count() or 1
+    rows = []
     for seeds in (1, 10, 50):
         (one, cpu), (more, cpu_of_all) = measured(seeds, 1), measured(seeds, n)
-        row = {"cases": 80 * seeds, "1 process, s": one, "CPU, s": cpu, f"{n} processes, s": more}
-        rows.append(row | {"CPU of all, s": cpu_of_all, "ratio": one / more, "at most": n * cpu / cpu_of_all})
-    note = "Cases of 100,000 samples, d = 3, Algorithm 2 (`bionica.sweep.run`). At most: the ratio by CPU time, without other load."
+        row = {
+            "cases": 80 * seeds,
+            "1 process, s": one,
+            "CPU, s": cpu,
+            f"{n} processes, s": more,
+        }
+        rows.append(
+            row
+            | {
+                "CPU of all, s": cpu_of_all,
+                "ratio": one / more,
+                "at most": n * cpu / cpu_of_all,
+            }
+        )
+    note = (
+        "Cases of 100,000 samples, d = 3, Algorithm 2 (`bionica.sweep.run`). At most:"
+        " the ratio by CPU time, without other load."
+    )
     return markdown("Sweep", note, rows[1:])
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--src", type=Path, help="the src folder of another checkout")
-    parser.add_argument("--rounds", type=int, help="more on a busy machine; 7, or 3 with --quick")
+    parser.add_argument(
+        "--rounds", type=int, help="more on a busy machine; 7, or 3 with --quick"
+    )
     parser.add_argument("--tables", default="loops,matrices,one")
-    parser.add_argument("--quick", action="store_true", help="three rounds, d = 3 and 10")
+    parser.add_argument(
+        "--quick", action="store_true", help="three rounds, d = 3 and 10"
+    )
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.worker:
@@ -196,36 +277,72 @@ def main():
     sources = {"before": args.src.resolve()} if args.src else {}
     sources["now"] = Path(__file__).parents[1] / "src"
     rounds = args.rounds or (3 if args.quick else 7)
-    settings = [("published", name) for name in NETWORKS] + [("defaults", name) for name in ONLINE[:2]]
+    settings = [("published", name) for name in NETWORKS] + [
+        ("defaults", name) for name in ONLINE[:2]
+    ]
     sizes = (3, 10) if args.quick else SIZES
-    loops = [f"{method} {name} {which} {d}" for which, name in settings for d in sizes for method in METHODS]
-    by_matrix = [(d, matrix) for d in (3, 10) for matrix in ("orthonormal", "gaussian", "paper")]
+    loops = [
+        f"{method} {name} {which} {d}"
+        for which, name in settings
+        for d in sizes
+        for method in METHODS
+    ]
+    by_matrix = [
+        (d, matrix) for d in (3, 10) for matrix in ("orthonormal", "gaussian", "paper")
+    ]
     matrices = [
         f"{method} {name} published {d} {matrix}"
         for name in NETWORKS[:2]
         for d, matrix in by_matrix
         for method in METHODS
     ]
-    matrices += [f"cpp {method} {d} {matrix}" for d, matrix in by_matrix for method in METHODS]
-    ones = [f"one {name} {call}" for name in (*ONLINE, "MinimumVolumeCone") for call in ("learn_one", "transform_one")]
+    matrices += [
+        f"cpp {method} {d} {matrix}" for d, matrix in by_matrix for method in METHODS
+    ]
+    ones = [
+        f"one {name} {call}"
+        for name in (*ONLINE, "MinimumVolumeCone")
+        for call in ("learn_one", "transform_one")
+    ]
     tables = {
-        "loops": ("Loops", "Method, estimator, settings, d; sparse uniform sources.", ("ns", 1e9), loops),
+        "loops": (
+            "Loops",
+            "Method, estimator, settings, d; sparse uniform sources.",
+            ("ns", 1e9),
+            loops,
+        ),
         "matrices": (
             "Mixing matrices",
-            "Time of a sample: method, network, settings, d, mixing matrix; sparse uniform sources. cpp: Algorithm 2, loop.cpp, "
-            "g++ -O3 -march=native.",
+            (
+                "Time of a sample: method, network, settings, d, mixing matrix; sparse"
+                " uniform sources. cpp: Algorithm 2, loop.cpp, g++ -O3 -march=native."
+            ),
             ("ns", 1e9),
             matrices,
         ),
         "one": ("Single samples", "d = 3, at defaults.", ("us", 1e6), ones),
         "sweep": sweeps,
     }
-    if unknown := set(args.tables.split(",")) - set(tables):
-        parser.error(f"--tables: {', '.join(sorted(unknown))} is unknown: choose from {', '.join(tables)}")
-    print(f"`python benchmarks/speed.py {' '.join(sys.argv[1:])}`\n\n{setting()}.\n", flush=True)
+    unknown = set(args.tables.split(",")) - set(tables)
+    if unknown:
+        parser.error(
+            f"--tables: {', '.join(sorted(unknown))} is unknown: choose from"
+            f" {', '.join(tables)}"
+        )
+    print(
+        f"`python benchmarks/speed.py {' '.join(sys.argv[1:])}`\n\n{setting()}.\n",
+        flush=True,
+    )
     for name in args.tables.split(","):
         table = tables[name]
-        print(table(sources, rounds) if callable(table) else in_turns(*table, sources, rounds), flush=True)
+        print(
+            (
+                table(sources, rounds)
+                if callable(table)
+                else in_turns(*table, sources, rounds)
+            ),
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -1,10 +1,12 @@
-"""Why runs of Algorithms 1 and 2 do not separate: the tables of docs/paper/convergence.md.
+"""Why runs of Algorithms 1 and 2 do not separate: the tables of
+docs/paper/convergence.md.
 
     python benchmarks/stuck.py                          all tables
     python benchmarks/stuck.py guards --seed 50000      one of guards, silent, runs
 
-Untuned settings, sparse uniform sources, d = k = 3, one pass of 100,000 samples, random matrices of a condition number, as large as
-in the map of `bionica reproduce convergence`. 5,000 other samples are separated with the final weights.
+Untuned settings, sparse uniform sources, d = k = 3, one pass of 100,000 samples, random
+matrices of a condition number, as large as in the map of `bionica reproduce
+convergence`. 5,000 other samples are separated with the final weights.
 """
 
 import argparse
@@ -18,7 +20,9 @@ import numpy as np
 import bionica
 from bionica import InterneuronNICA, TwoCompartmentNICA, datasets, metrics, sweep
 
-T, HELD_OUT, D = 100_000, 5000, 3
+T = 100_000
+HELD_OUT = 5000
+D = 3
 RMS = float(np.linalg.norm(datasets.paper_mixing("d3"))) / D
 NETWORKS = {"Algorithm 1": InterneuronNICA, "Algorithm 2": TwoCompartmentNICA}
 GUARDS: dict[str, list] = {
@@ -33,33 +37,60 @@ def heading(*names):
 
 
 def guards(seed, matrices):
-    """Separated matrices by the guards that are on: size of A over that of the paper's, condition number.
+    """Separated matrices by the guards that are on: size of A over that of the paper's,
+    condition number.
 
-    The last two columns: of the matrices with a column shorter than .1 or a singular value below .01, and of the others.
+    The last two columns: of the matrices with a column shorter than .1 or a singular
+    value below .01, and of the others.
     """
     data = [
-        {"name": f"{scale:.2g} {condition}", "kind": "sparse_uniform", "d": D, "T": T, "held_out": HELD_OUT}
+        {
+            "name": f"{scale:.2g} {condition}",
+            "kind": "sparse_uniform",
+            "d": D,
+            "T": T,
+            "held_out": HELD_OUT,
+        }
         | {"mixing": {"condition": condition, "rms": scale * RMS}}
         for scale in (1 / 3, 1, 3)
         for condition in (10, 30, 100)
     ]
     networks = [
-        {"name": cls.__name__, "label": name, "grid": {"guards": GUARDS[name]}} for name, cls in NETWORKS.items()
+        {"name": cls.__name__, "label": name, "grid": {"guards": GUARDS[name]}}
+        for name, cls in NETWORKS.items()
     ]
-    plan = {"seeds": list(range(seed, seed + matrices)), "data": data, "network": networks}
-    cells, forbidden = [entry["name"] for entry in data], {}
+    plan = {
+        "seeds": list(range(seed, seed + matrices)),
+        "data": data,
+        "network": networks,
+    }
+    cells = [entry["name"] for entry in data]
+    forbidden = {}
     for entry in data:
         for i in plan["seeds"]:
-            A = datasets.random_mixing(D, D, **entry["mixing"], rng=np.random.default_rng([i, 1]))
-            small = np.linalg.norm(A, axis=0).min() < 0.1 or np.linalg.svd(A)[1][-1] < 0.01
+            A = datasets.random_mixing(
+                D, D, **entry["mixing"], rng=np.random.default_rng([i, 1])
+            )
+            small = (
+                np.linalg.norm(A, axis=0).min() < 0.1 or np.linalg.svd(A)[1][-1] < 0.01
+            )
             forbidden[entry["name"], i] = "forbidden" if small else "allowed"
-    counts = [sum(kind == each for each in forbidden.values()) for kind in ("forbidden", "allowed")]
+    counts = [
+        sum(kind == each for each in forbidden.values())
+        for kind in ("forbidden", "allowed")
+    ]
     separated: dict[tuple, Counter] = {}
     for row in sweep.run(plan, n_jobs=-1):
         counter = separated.setdefault((row["network"], row["guards"]), Counter())
         if row["status"] == "ok" and row["sinr"] > 15:
             counter.update((row["data"], forbidden[row["data"], row["seed"]]))
-    heading("network", "guards", *cells, f"forbidden, of {counts[0]}", f"allowed, of {counts[1]}")
+    heading(
+        "network",
+        "guards",
+        *cells,
+        f"forbidden, of {counts[0]}",
+        f"allowed, of {counts[1]}",
+    )
     for (network, on), counter in separated.items():
         names = "all" if on is True else ", ".join(on) or "none"
         numbers = [str(counter[key]) for key in (*cells, "forbidden", "allowed")]
@@ -67,56 +98,115 @@ def guards(seed, matrices):
 
 
 def silent_only(seed, matrices):
-    """Algorithm 1 with all guards and with the guard "silent" alone: separated matrices at condition numbers 10, 30, 100."""
+    """Algorithm 1 with all guards and with the guard "silent" alone: separated matrices
+    at condition numbers 10, 30, 100.
+    """
     heading("sources, d, settings", "all guards", "silent")
     for kind, d, setting in (
-        ("sparse_uniform", 3, "d3"), ("sparse_uniform", 10, "d10"), ("sparse_uniform", 10, None), ("exponential", 3, None),
-        ("half_normal", 3, None), ("exponential", 10, None), ("half_normal", 10, None),
-    ):  # fmt: skip
+        ("sparse_uniform", 3, "d3"),
+        ("sparse_uniform", 10, "d10"),
+        ("sparse_uniform", 10, None),
+        ("exponential", 3, None),
+        ("half_normal", 3, None),
+        ("exponential", 10, None),
+        ("half_normal", 10, None),
+    ):
         rms = np.linalg.norm(datasets.paper_mixing(f"d{d}")) / d
         data = {"kind": kind, "d": d, "T": T, "held_out": HELD_OUT}
         plan = {
             "seeds": list(range(seed, seed + matrices)),
-            "data": [data | {"name": str(c), "mixing": {"condition": c, "rms": float(rms)}} for c in (10, 30, 100)],
-            "network": [{"name": "InterneuronNICA", "grid": {"guards": [True, ["silent"]]}}],
+            "data": [
+                data | {"name": str(c), "mixing": {"condition": c, "rms": float(rms)}}
+                for c in (10, 30, 100)
+            ],
+            "network": [
+                {"name": "InterneuronNICA", "grid": {"guards": [True, ["silent"]]}}
+            ],
         }
         if setting:
             plan["network"][0]["published"] = setting
         separated = Counter()
         for row in sweep.run(plan, n_jobs=-1):
-            separated[row["guards"], row["data"]] += row["status"] == "ok" and row["sinr"] > 15
-        cells = ["/".join(str(separated[on, c]) for c in ("10", "30", "100")) for on in (True, ("silent",))]
-        print(f"| {kind}, {d}, {'table 1' if setting else 'untuned'} |", " | ".join(cells), "|", flush=True)
+            separated[row["guards"], row["data"]] += (
+                row["status"] == "ok" and row["sinr"] > 15
+            )
+        cells = [
+            "/".join(str(separated[on, c]) for c in ("10", "30", "100"))
+            for on in (True, ("silent",))
+        ]
+        print(
+            f"| {kind}, {d}, {'table 1' if setting else 'untuned'} |",
+            " | ".join(cells),
+            "|",
+            flush=True,
+        )
 
 
 def anatomy(seed, matrices):
-    """Runs that are not separated (Algorithm 1 with the guard "silent" alone): outputs y, v = M^-1 W x, and what happens later."""
-    heading("network", "condition", "seed", "SINR", "fires in %", "largest correlation", "cov(y) from, to", "variances of v",
-            "other weights, of 5", "10 times the samples")  # fmt: skip
-    for name, condition in (("Algorithm 1", 10), ("Algorithm 1", 30), ("Algorithm 1", 100), ("Algorithm 2", 100)):
-        network = partial(NETWORKS[name], D, guards=("silent",) if name == "Algorithm 1" else True)
+    """Runs that are not separated (Algorithm 1 with the guard "silent" alone): outputs
+    y, v = M^-1 W x, and what happens later.
+    """
+    heading(
+        "network",
+        "condition",
+        "seed",
+        "SINR",
+        "fires in %",
+        "largest correlation",
+        "cov(y) from, to",
+        "variances of v",
+        "other weights, of 5",
+        "10 times the samples",
+    )
+    for name, condition in (
+        ("Algorithm 1", 10),
+        ("Algorithm 1", 30),
+        ("Algorithm 1", 100),
+        ("Algorithm 2", 100),
+    ):
+        network = partial(
+            NETWORKS[name], D, guards=("silent",) if name == "Algorithm 1" else True
+        )
         for i in range(seed, seed + min(matrices, 20)):
             S, X, _ = problem(i, condition, T)
             model = network(random_state=i).partial_fit(X[:T])
-            Y, V = model.transform(X[T:]), X[T:] @ model.components_.T
-            if (score := metrics.sinr(S[T:], Y)) > 15:
+            Y = model.transform(X[T:])
+            V = X[T:] @ model.components_.T
+            score = metrics.sinr(S[T:], Y)
+            if score > 15:
                 continue
             eigenvalues = np.linalg.eigvalsh(np.cov(Y.T))
-            row = [name, condition, i, f"{score:.1f}", " ".join(f"{100 * p:.0f}" for p in (Y > 0).mean(axis=0))]
-            row += [f"{np.abs(np.corrcoef(Y.T) - np.eye(D)).max():.2f}", f"{eigenvalues[0]:.2f}, {eigenvalues[-1]:.2f}"]
-            row += [" ".join(f"{v:.2g}" for v in V.var(axis=0)), *again(network, i, condition)]
+            row = [
+                name,
+                condition,
+                i,
+                f"{score:.1f}",
+                " ".join(f"{100 * p:.0f}" for p in (Y > 0).mean(axis=0)),
+            ]
+            row += [
+                f"{np.abs(np.corrcoef(Y.T) - np.eye(D)).max():.2f}",
+                f"{eigenvalues[0]:.2f}, {eigenvalues[-1]:.2f}",
+            ]
+            row += [
+                " ".join(f"{v:.2g}" for v in V.var(axis=0)),
+                *again(network, i, condition),
+            ]
             print("|", " | ".join(map(str, row)), "|", flush=True)
 
 
 def problem(seed, condition, n):
     """The sources, mixtures and matrix of a seed, as in a plan."""
-    A = datasets.random_mixing(D, D, condition, rms=RMS, rng=np.random.default_rng([seed, 1]))
+    A = datasets.random_mixing(
+        D, D, condition, rms=RMS, rng=np.random.default_rng([seed, 1])
+    )
     S = datasets.sparse_uniform(n + HELD_OUT, D, rng=seed)
     return S, S @ A.T, A
 
 
 def again(network, seed, condition):
-    """How many of five other initial weights separate the same mixtures; the SINR after ten times the samples."""
+    """How many of five other initial weights separate the same mixtures; the SINR after
+    ten times the samples.
+    """
     S, X, _ = problem(seed, condition, 10 * T)
     separated = 0
     for i in range(5):
@@ -127,7 +217,9 @@ def again(network, seed, condition):
 def sinr(model, S, X, n):
     """Of the last samples, after n were learned; 0 if the network diverges."""
     try:
-        return metrics.sinr(S[-HELD_OUT:], model.partial_fit(X[:n]).transform(X[-HELD_OUT:]))
+        return metrics.sinr(
+            S[-HELD_OUT:], model.partial_fit(X[:n]).transform(X[-HELD_OUT:])
+        )
     except bionica.DivergenceError:
         return 0.0
 
@@ -135,7 +227,9 @@ def sinr(model, S, X, n):
 TABLES = {"guards": guards, "silent": silent_only, "runs": anatomy}
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("tables", nargs="*", choices=[[], *TABLES])
     parser.add_argument("--seed", type=int, default=50_000)
     parser.add_argument("--matrices", type=int, default=30)

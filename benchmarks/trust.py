@@ -1,11 +1,14 @@
-"""How far the verdicts of `bionica.separate` and the count of sources can be trusted, on problems with known sources.
+"""How far the verdicts of `bionica.separate` and the count of sources can be trusted,
+on problems with known sources.
 
     python benchmarks/trust.py --n 400 --seed0 1000000 --jobs 16     both tables
     python benchmarks/trust.py --tables separate --json F            one of them; its rows are written to F
 
-A fit is wrong if some source has no output that correlates with it by 0.9 (WRONG), or some output has no source: a source too
-few or too many is always wrong. A fit is right if all correlate by 0.99 (RIGHT). Between the two, 2 % to 19 % of the variance of a
-source is something else, and either verdict is accepted. Outliers hold no source and are not compared.
+A fit is wrong if some source has no output that correlates with it by 0.9 (WRONG), or
+some output has no source: a source too few or too many is always wrong. A fit is right
+if all correlate by 0.99 (RIGHT). Between the two, 2 % to 19 % of the variance of a
+source is something else, and either verdict is accepted. Outliers hold no source and
+are not compared.
 """
 
 import argparse
@@ -24,12 +27,34 @@ import problems
 import runner
 from bionica.cone.count import count_sources
 
-WRONG, RIGHT = 0.9, 0.99
-SOURCES = ("sparse uniform", "exponential", "odors", "abundances", "copula 0.6", "gamma 2", "peaks", "elution",
-           "reaction")  # fmt: skip
+WRONG = 0.9
+RIGHT = 0.99
+SOURCES = (
+    "sparse uniform",
+    "exponential",
+    "odors",
+    "abundances",
+    "copula 0.6",
+    "gamma 2",
+    "peaks",
+    "elution",
+    "reaction",
+)
 NEVER_ZERO = ("uniform 0.5", "uniform 0.2", "lognormal")
-FLAWS = (*("nothing",) * 6, "20 dB", "unequal noise", "few samples", "baseline", "shifts", "two signs", "background",
-         "one too few", "clipped", "drift", "outliers")  # fmt: skip
+FLAWS = (
+    *("nothing",) * 6,
+    "20 dB",
+    "unequal noise",
+    "few samples",
+    "baseline",
+    "shifts",
+    "two signs",
+    "background",
+    "one too few",
+    "clipped",
+    "drift",
+    "outliers",
+)
 MIXINGS = ("smooth", "nonnegative", "signed")
 
 
@@ -45,8 +70,11 @@ def draw(kind, T, d, rng):
     if kind == "abundances":
         return rng.dirichlet(np.full(d, 0.5), T)
     if kind == "elution":  # compounds that leave a column one after the other
-        centre, width = np.sort(rng.uniform(0.2, 0.8, d)), rng.uniform(0.05, 0.12, d)
-        return rng.uniform(0.5, 2, d) * np.exp(-0.5 * ((np.linspace(0, 1, T)[:, None] - centre) / width) ** 2)
+        centre = np.sort(rng.uniform(0.2, 0.8, d))
+        width = rng.uniform(0.05, 0.12, d)
+        return rng.uniform(0.5, 2, d) * np.exp(
+            -0.5 * ((np.linspace(0, 1, T)[:, None] - centre) / width) ** 2
+        )
     if kind == "reaction":  # each becomes the next
         rates = np.exp(rng.uniform(np.log(2), np.log(12), d - 1))
         K = np.diag([*-rates, 0.0]) + np.diag(rates, -1)
@@ -55,57 +83,100 @@ def draw(kind, T, d, rng):
         return np.stack([_peaks(T, rng) for _ in range(d)], axis=1)
     if name == "copula":
         rho = float(number[0])
-        return special.ndtr(np.sqrt(rho) * rng.standard_normal((T, 1)) + np.sqrt(1 - rho) * rng.standard_normal((T, d)))
+        return special.ndtr(
+            np.sqrt(rho) * rng.standard_normal((T, 1))
+            + np.sqrt(1 - rho) * rng.standard_normal((T, d))
+        )
     if name == "gamma":
         return rng.gamma(float(number[0]), size=(T, d))
-    return {"exponential": rng.exponential, "lognormal": rng.lognormal}[name](size=(T, d))
+    return {"exponential": rng.exponential, "lognormal": rng.lognormal}[name](
+        size=(T, d)
+    )
 
 
 def _peaks(T, rng):
     """A chromatogram: peaks of random height and width."""
-    source, t = np.zeros(T), np.arange(T)
+    source = np.zeros(T)
+    t = np.arange(T)
     for centre in rng.choice(T, max(4, T // 60), replace=False):
-        source += rng.exponential() * np.exp(-0.5 * ((t - centre) / rng.uniform(3, 9)) ** 2)
+        source += rng.exponential() * np.exp(
+            -0.5 * ((t - centre) / rng.uniform(3, 9)) ** 2
+        )
     return source
 
 
 def mixtures(seed):
-    """Mixtures, sources (NaN in outliers), how many of them are asked for (the others are baselines), and what was drawn."""
+    """Mixtures, sources (NaN in outliers), how many of them are asked for (the others
+    are baselines), and what was drawn.
+    """
     rng = np.random.default_rng(seed)
     kinds = SOURCES if rng.random() < 0.75 else NEVER_ZERO
-    kind, flaw, mixing = (names[rng.integers(len(names))] for names in (kinds, FLAWS, MIXINGS))
-    d, T = int(rng.integers(2, 6)), int(np.exp(rng.uniform(np.log(150), np.log(4000))))
+    kind, flaw, mixing = (
+        names[rng.integers(len(names))] for names in (kinds, FLAWS, MIXINGS)
+    )
+    d = int(rng.integers(2, 6))
+    T = int(np.exp(rng.uniform(np.log(150), np.log(4000))))
     T = int(rng.integers(5, 25)) * d if flaw == "few samples" else T
-    k = int(rng.integers(30, 90)) if mixing == "smooth" or flaw == "shifts" else int(rng.integers(d + 1, 4 * d + 1))
-    S, channel = draw(kind, T, d, rng), np.linspace(0, 1, k)[:, None]
-    A = rng.random((k, d)) ** 2 if mixing == "nonnegative" else rng.standard_normal((k, d))
-    if mixing == "smooth" or flaw == "shifts":  # three bands each, of both signs if the mixing has
-        height = rng.random((3, d)) * (rng.choice([-1, 1], (3, d)) if mixing == "signed" else 1)
-        centre, width = rng.random((3, d)), rng.uniform(0.03, 0.15, (3, d))
-        bands = lambda x: np.sum(height * np.exp(-0.5 * ((x[..., None, None] - centre) / width) ** 2), axis=-2)  # noqa: E731
+    k = (
+        int(rng.integers(30, 90))
+        if mixing == "smooth" or flaw == "shifts"
+        else int(rng.integers(d + 1, 4 * d + 1))
+    )
+    S = draw(kind, T, d, rng)
+    channel = np.linspace(0, 1, k)[:, None]
+    A = (
+        rng.random((k, d)) ** 2
+        if mixing == "nonnegative"
+        else rng.standard_normal((k, d))
+    )
+    # three bands each, of both signs if the mixing has
+    if mixing == "smooth" or flaw == "shifts":
+        height = rng.random((3, d)) * (
+            rng.choice([-1, 1], (3, d)) if mixing == "signed" else 1
+        )
+        centre = rng.random((3, d))
+        width = rng.uniform(0.03, 0.15, (3, d))
+        bands = lambda x: np.sum(
+            height * np.exp(-0.5 * ((x[..., None, None] - centre) / width) ** 2),
+            axis=-2,
+        )
         A = bands(channel[:, 0])
     if flaw == "two signs":
         S[:, 0] -= S[:, 0].mean()
     X = S @ A.T
     if flaw == "shifts":  # of each spectrum, by up to two channels
-        moved = bands(channel[:, 0] + rng.uniform(0.2, 2) / k * rng.standard_normal((T, 1)))
+        moved = bands(
+            channel[:, 0] + rng.uniform(0.2, 2) / k * rng.standard_normal((T, 1))
+        )
         X = np.einsum("td,tkd->tk", S, moved)
     if flaw == "drift":  # the mixing changes from the first sample to the last
         t = np.linspace(0, 1, T)[:, None]
-        X = X + t * (S @ (rng.uniform(0.3, 1) * A.std() * rng.standard_normal(A.shape)).T)
+        X = X + t * (
+            S @ (rng.uniform(0.3, 1) * A.std() * rng.standard_normal(A.shape)).T
+        )
     if flaw == "clipped":
         X = np.minimum(X, np.quantile(X, rng.uniform(0.8, 0.97), axis=0))
     size = np.sqrt(np.mean(X**2))
     extra = np.zeros((T, 0))
     if flaw == "baseline":  # a line of random height and slope under each sample
         extra = rng.normal([rng.choice([0, 3]), 0], 1, (T, 2))
-        X = X + rng.uniform(0.05, 0.3) * size * extra @ np.hstack([np.ones((k, 1)), channel - 0.5]).T
+        X = (
+            X
+            + rng.uniform(0.05, 0.3)
+            * size
+            * extra
+            @ np.hstack([np.ones((k, 1)), channel - 0.5]).T
+        )
     if flaw == "background":  # the dark level of a detector
         X = X + size * rng.uniform(0.3, 2) * (1 + 0.1 * rng.standard_normal(k))
         extra = np.ones((T, 1))
     snr_db = 20.0 if flaw == "20 dB" else rng.uniform(25, 55)
-    level = np.exp(rng.uniform(0, np.log(10), k)) if flaw == "unequal noise" else np.ones(k)
-    X = X + rng.standard_normal(X.shape) * level / np.sqrt(np.mean(level**2)) * size * 10 ** (-snr_db / 20)
+    level = (
+        np.exp(rng.uniform(0, np.log(10), k)) if flaw == "unequal noise" else np.ones(k)
+    )
+    X = X + rng.standard_normal(X.shape) * level / np.sqrt(
+        np.mean(level**2)
+    ) * size * 10 ** (-snr_db / 20)
     if flaw == "outliers":
         rows = rng.choice(T, rng.integers(1, max(2, T // 200)), replace=False)
         X[rows] *= -rng.uniform(5, 100)
@@ -114,32 +185,59 @@ def mixtures(seed):
 
 
 def separated(seed):
-    """What `separate` says of one of `mixtures`, told the number and not: worst correlation, findings, errors, coverage."""
+    """What `separate` says of one of `mixtures`, told the number and not: worst
+    correlation, findings, errors, coverage.
+    """
     warnings.simplefilter("ignore")
     X, S, d, drawn = mixtures(seed)
-    rows, sound = [], np.isfinite(S).all(axis=1)
+    rows = []
+    sound = np.isfinite(S).all(axis=1)
     for told in (True, False):
         start = time.perf_counter()
         try:
             found = bionica.separate(X, d if told else "auto", random_state=0)
         except (ValueError, bionica.DivergenceError):
             continue
-        seconds, moved = time.perf_counter() - start, found.diagnosis_.uncertainty_
-        Y, true = np.asarray(found.transform(X))[sound], S[sound]
-        real = true[:, : S.shape[1] if drawn[1] == "one too few" else d]  # the others are baselines
-        named, choice = [one.name for one in found.diagnosis_.findings], found.choice_
-        row = {"told": told, "drawn": drawn, "seed": seed, "findings": named, "seconds": seconds, "worst": 0.0,
-               "counted": real.shape[1] in (choice.n_sources, *choice.candidates), "se": [], "error": [], "inside": []}  # fmt: skip
+        seconds = time.perf_counter() - start
+        moved = found.diagnosis_.uncertainty_
+        Y = np.asarray(found.transform(X))[sound]
+        true = S[sound]
+        # the others are baselines
+        real = true[:, : S.shape[1] if drawn[1] == "one too few" else d]
+        named = [one.name for one in found.diagnosis_.findings]
+        choice = found.choice_
+        row = {
+            "told": told,
+            "drawn": drawn,
+            "seed": seed,
+            "findings": named,
+            "seconds": seconds,
+            "worst": 0.0,
+            "counted": real.shape[1] in (choice.n_sources, *choice.candidates),
+            "se": [],
+            "error": [],
+            "inside": [],
+        }
         if real.shape[1] <= Y.shape[1] <= S.shape[1]:
-            # By cosines, because two abundances are as much each other's opposite as themselves.
+            # By cosines, because two abundances are as much each other's opposite as
+            # themselves.
             order = matched(real, Y, centred=False)[1]
             row["worst"] = float(correlations(real, Y[:, order]).diagonal().min())
-            if Y.shape[1] > real.shape[1]:  # outputs for baselines: a fit is right only if they are, too
-                row["worst"] = min(row["worst"], max(WRONG, matched(true[:, : Y.shape[1]], Y)[0].min()))
+            # outputs for baselines: a fit is right only if they are, too
+            if Y.shape[1] > real.shape[1]:
+                row["worst"] = min(
+                    row["worst"], max(WRONG, matched(true[:, : Y.shape[1]], Y)[0].min())
+                )
             if moved is not None:
-                Y, se = Y[:, order], moved.sources[order]
-                error = (Y - real * np.sum(Y * real, axis=0) / np.sum(real**2, axis=0)) / Y.std(axis=0)
-                row |= {"se": se.tolist(), "error": np.sqrt(np.mean(error**2, axis=0)).tolist()}
+                Y = Y[:, order]
+                se = moved.sources[order]
+                error = (
+                    Y - real * np.sum(Y * real, axis=0) / np.sum(real**2, axis=0)
+                ) / Y.std(axis=0)
+                row |= {
+                    "se": se.tolist(),
+                    "error": np.sqrt(np.mean(error**2, axis=0)).tolist(),
+                }
                 row["inside"] = np.mean(np.abs(error) < 1.645 * se, axis=0).tolist()
         rows.append(row)
     return rows
@@ -147,13 +245,20 @@ def separated(seed):
 
 def correlations(S, Y, centred=True):
     if centred:
-        S, Y = S - S.mean(axis=0), Y - Y.mean(axis=0)
+        S = S - S.mean(axis=0)
+        Y = Y - Y.mean(axis=0)
     with np.errstate(all="ignore"):
-        return np.nan_to_num(np.abs(S.T @ Y) / np.linalg.norm(S, axis=0)[:, None] / np.linalg.norm(Y, axis=0))
+        return np.nan_to_num(
+            np.abs(S.T @ Y)
+            / np.linalg.norm(S, axis=0)[:, None]
+            / np.linalg.norm(Y, axis=0)
+        )
 
 
 def matched(S, Y, centred=True):
-    """Correlation (or cosine) of each source with its output, and the outputs that match."""
+    """Correlation (or cosine) of each source with its output, and the outputs that
+    match.
+    """
     r = correlations(S, Y, centred)
     rows, order = linear_sum_assignment(-r)
     return r[rows, order], order
@@ -162,47 +267,76 @@ def matched(S, Y, centred=True):
 def confusion(rows):
     """Wrong fits called right and right fits called wrong."""
     wrong, right = (
-        [row["findings"] for row in rows if at(row["worst"])] for at in (lambda r: r < WRONG, lambda r: r > RIGHT)
+        [row["findings"] for row in rows if at(row["worst"])]
+        for at in (lambda r: r < WRONG, lambda r: r > RIGHT)
     )
-    return {"wrong, called right": f"{sum(not names for names in wrong)} of {len(wrong)}",
-            "right, called wrong": f"{sum(map(bool, right))} of {len(right)}"}  # fmt: skip
+    return {
+        "wrong, called right": f"{sum(not names for names in wrong)} of {len(wrong)}",
+        "right, called wrong": f"{sum(map(bool, right))} of {len(right)}",
+    }
 
 
 def without(rows, check):
     """The rows, as if a check were not made."""
-    return [row | {"findings": [name for name in row["findings"] if name != check]} for row in rows]
+    return [
+        row | {"findings": [name for name in row["findings"] if name != check]}
+        for row in rows
+    ]
 
 
 def separations(args):
-    """Verdicts of `separate` on `mixtures`: wrong called right, right called wrong, the count, and what errors cover."""
+    """Verdicts of `separate` on `mixtures`: wrong called right, right called wrong, the
+    count, and what errors cover.
+    """
     seeds = range(args.seed0, args.seed0 + args.n)
     with parallel_config("loky", inner_max_num_threads=1):
-        results = Parallel(args.jobs, batch_size=1)(delayed(separated)(seed) for seed in seeds)
+        results = Parallel(args.jobs, batch_size=1)(
+            delayed(separated)(seed) for seed in seeds
+        )
     rows = [row for two in results for row in two]
     if args.json:
         args.json.write_text(json.dumps(rows))
-    table, causes, ablation = [], [[], [], []], []
+    table = []
+    causes = [[], [], []]
+    ablation = []
     for number, told in (("told", True), ("counted", False)):
         some = [row for row in rows if row["told"] == told]
         ok = [row for row in some if not row["findings"]]
-        se, error, inside = (np.concatenate([[], *(row[key] for row in ok)]) for key in ("se", "error", "inside"))
-        table.append({
-            "number": number,
-            **confusion(some),
-            "number right or named": f"{sum(row['counted'] for row in some)} of {len(some)}",
-            "error below 2 SE": f"{np.mean(error < 2 * se):.0%}",
-            "median SE / error": float(np.median(se / error)),
-            "inside 90 % intervals": f"{np.mean(inside):.0%}",
-            "s, median": float(np.median([row["seconds"] for row in some])),
-        })  # fmt: skip
+        se, error, inside = (
+            np.concatenate([[], *(row[key] for row in ok)])
+            for key in ("se", "error", "inside")
+        )
+        table.append(
+            {
+                "number": number,
+                **confusion(some),
+                "number right or named": (
+                    f"{sum(row['counted'] for row in some)} of {len(some)}"
+                ),
+                "error below 2 SE": f"{np.mean(error < 2 * se):.0%}",
+                "median SE / error": float(np.median(se / error)),
+                "inside 90 % intervals": f"{np.mean(inside):.0%}",
+                "s, median": float(np.median([row["seconds"] for row in some])),
+            }
+        )
         for i, rows_of in enumerate(causes):
             for name in sorted({row["drawn"][i] for row in some}):
                 rows_of.append(
-                    {"number": number, "drawn": name, **confusion([row for row in some if row["drawn"][i] == name])}
+                    {
+                        "number": number,
+                        "drawn": name,
+                        **confusion([row for row in some if row["drawn"][i] == name]),
+                    }
                 )
         checks = sorted({name for row in some for name in row["findings"]})
-        ablation += [{"number": number, "without": check, **confusion(without(some, check))} for check in checks]
-    note = f"{args.n} mixtures from seed {args.seed0}. Errors are those of fits called right."
+        ablation += [
+            {"number": number, "without": check, **confusion(without(some, check))}
+            for check in checks
+        ]
+    note = (
+        f"{args.n} mixtures from seed {args.seed0}. Errors are those of fits called"
+        " right."
+    )
     parts = [
         ("separate", note, table),
         *(("By what was drawn", "", part) for part in causes),
@@ -212,57 +346,131 @@ def separations(args):
 
 
 def counting_problems():
-    """Group, number of sources and how to draw mixtures, of 67 problems: many kinds of noise, sizes and sources."""
+    """Group, number of sources and how to draw mixtures, of 67 problems: many kinds of
+    noise, sizes and sources.
+    """
 
     def white(X, snr_db, rng):
-        return 0 if snr_db is None else rng.standard_normal(X.shape) * np.sqrt(np.mean(X**2)) * 10 ** (-snr_db / 20)
+        return (
+            0
+            if snr_db is None
+            else rng.standard_normal(X.shape)
+            * np.sqrt(np.mean(X**2))
+            * 10 ** (-snr_db / 20)
+        )
 
     def gaussian(d, k, T, snr_db=None, *, kind="sparse_uniform", factor=1, bits=None):
         def make(rng):
-            S, A = problems.sources(kind, T, d, rng), rng.standard_normal((d, k))
+            S = problems.sources(kind, T, d, rng)
+            A = rng.standard_normal((d, k))
             X = S @ A
             level = np.exp(rng.uniform(0, np.log(factor), k))
             X = X + white(X, snr_db, rng) * level / np.sqrt(np.mean(level**2))
-            return X if bits is None else np.round(X / np.abs(X).max() * (2 ** (bits - 1) - 1))
+            return (
+                X
+                if bits is None
+                else np.round(X / np.abs(X).max() * (2 ** (bits - 1) - 1))
+            )
 
         return d, make
 
     def orthogonal(d, k, T, snr_db=None):
         def make(rng):
-            X = problems.sources("sparse_uniform", T, d, rng) @ np.linalg.qr(rng.standard_normal((k, d)))[0].T
+            X = (
+                problems.sources("sparse_uniform", T, d, rng)
+                @ np.linalg.qr(rng.standard_normal((k, d)))[0].T
+            )
             return X + white(X, snr_db, rng)
 
         return d, make
 
-    equal = ((3, 10, 60, 20), (3, 10, 1000, 10), (3, 10, 1000, 30), (3, 10, 100_000, 40), (5, 30, 60, 20), (5, 30, 1000, 10),
-             (5, 30, 1000, 40), (5, 30, 100_000, 20), (10, 20, 60, 20), (10, 20, 1000, 20), (10, 20, 100_000, 20),
-             (10, 100, 60, 20), (10, 100, 1000, 10), (10, 100, 20_000, 30), (5, 10, 1000, 20), (5, 10, 100_000, 30))  # fmt: skip
-    unequal = ((3, 10, 1000, 20, 30), (5, 10, 5000, 30, 10), (5, 30, 60, 20, 10), (5, 30, 1000, 20, 30), (10, 20, 5000, 20, 30),
-               (10, 100, 300, 20, 30), (10, 100, 20_000, 20, 30))  # fmt: skip
-    kinds = ("Dirichlet 0.5", "Dirichlet 1", "fluorescence", "chromatogram", "four notes")
-    noises = (("Poisson 20 dB", 300), ("Poisson 20 dB", 3000), ("25 dB", 3000), ("40 dB", 3000))
-    correlated = ((5, 10, 1000, 20), (10, 20, 20_000, 20), (5, 100, 1000, 30))
-    clean = ((5, 10, 1000), (5, 5, 1000), (8, 10, 1000), (10, 10, 1000), (10, 100, 60), (5, 10, 1000))
-    few, wide = (
-        ((5, 5, 5000, 30), (8, 10, 5000, 30), (9, 10, 5000, 30)),
-        ((5, 4000, 200, 20), (5, 4000, 5000, 20), (40, 400, 5000, 20)),
+    equal = (
+        (3, 10, 60, 20),
+        (3, 10, 1000, 10),
+        (3, 10, 1000, 30),
+        (3, 10, 100_000, 40),
+        (5, 30, 60, 20),
+        (5, 30, 1000, 10),
+        (5, 30, 1000, 40),
+        (5, 30, 100_000, 20),
+        (10, 20, 60, 20),
+        (10, 20, 1000, 20),
+        (10, 20, 100_000, 20),
+        (10, 100, 60, 20),
+        (10, 100, 1000, 10),
+        (10, 100, 20_000, 30),
+        (5, 10, 1000, 20),
+        (5, 10, 100_000, 30),
     )
+    unequal = (
+        (3, 10, 1000, 20, 30),
+        (5, 10, 5000, 30, 10),
+        (5, 30, 60, 20, 10),
+        (5, 30, 1000, 20, 30),
+        (10, 20, 5000, 20, 30),
+        (10, 100, 300, 20, 30),
+        (10, 100, 20_000, 20, 30),
+    )
+    kinds = (
+        "Dirichlet 0.5",
+        "Dirichlet 1",
+        "fluorescence",
+        "chromatogram",
+        "four notes",
+    )
+    noises = (
+        ("Poisson 20 dB", 300),
+        ("Poisson 20 dB", 3000),
+        ("25 dB", 3000),
+        ("40 dB", 3000),
+    )
+    correlated = ((5, 10, 1000, 20), (10, 20, 20_000, 20), (5, 100, 1000, 30))
+    clean = (
+        (5, 10, 1000),
+        (5, 5, 1000),
+        (8, 10, 1000),
+        (10, 10, 1000),
+        (10, 100, 60),
+        (5, 10, 1000),
+    )
+    few = ((5, 5, 5000, 30), (8, 10, 5000, 30), (9, 10, 5000, 30))
+    wide = ((5, 4000, 200, 20), (5, 4000, 5000, 20), (40, 400, 5000, 20))
 
     def spectra(kind, noise, T):
         return 4, lambda rng: problems.spectra(kind, noise, T, rng)[0]
 
     yield from (("equal noise", *gaussian(*size)) for size in equal)
-    yield from (("unequal noise", *gaussian(*size[:4], factor=size[4])) for size in unequal)
-    yield from (("spectra", *spectra(kind, *noise)) for kind in kinds for noise in noises)
-    yield from (("correlated", *gaussian(*size, kind=f"copula {rho}")) for rho in (0.3, 0.5) for size in correlated)
-    yield from (("no noise", *problem) for problem in (*(gaussian(*size) for size in clean), orthogonal(4, 4, 5000),
-                                                       gaussian(5, 20, 1000, bits=8), spectra("fluorescence", "300 dB", 3000),
-                                                       spectra("Dirichlet 0.5", "300 dB", 1000)))  # fmt: skip
     yield from (
-        ("k - d at most 4", *problem) for problem in (orthogonal(4, 8, 5000, 20), *(gaussian(*size) for size in few))
+        ("unequal noise", *gaussian(*size[:4], factor=size[4])) for size in unequal
     )
     yield from (
-        ("wide", *problem) for problem in (*(gaussian(*size) for size in wide), gaussian(5, 4000, 200, 20, factor=30))
+        ("spectra", *spectra(kind, *noise)) for kind in kinds for noise in noises
+    )
+    yield from (
+        ("correlated", *gaussian(*size, kind=f"copula {rho}"))
+        for rho in (0.3, 0.5)
+        for size in correlated
+    )
+    yield from (
+        ("no noise", *problem)
+        for problem in (
+            *(gaussian(*size) for size in clean),
+            orthogonal(4, 4, 5000),
+            gaussian(5, 20, 1000, bits=8),
+            spectra("fluorescence", "300 dB", 3000),
+            spectra("Dirichlet 0.5", "300 dB", 1000),
+        )
+    )
+    yield from (
+        ("k - d at most 4", *problem)
+        for problem in (orthogonal(4, 8, 5000, 20), *(gaussian(*size) for size in few))
+    )
+    yield from (
+        ("wide", *problem)
+        for problem in (
+            *(gaussian(*size) for size in wide),
+            gaussian(5, 4000, 200, 20, factor=30),
+        )
     )
 
 
@@ -271,32 +479,66 @@ def counted(index, seed):
     X = make(np.random.default_rng(seed))
     start = time.perf_counter()
     count = count_sources(X[:: max(1, len(X) // 20_000)])
-    return group, count.n_sources == d, d in (count.n_sources, *count.candidates), time.perf_counter() - start
+    return (
+        group,
+        count.n_sources == d,
+        d in (count.n_sources, *count.candidates),
+        time.perf_counter() - start,
+    )
 
 
 def counting(args):
-    """How often the number of sources is right, or among the candidates: three draws of every problem."""
-    cases = [(i, args.seed0 + draw) for i in range(len(list(counting_problems()))) for draw in range(3)]
+    """How often the number of sources is right, or among the candidates: three draws of
+    every problem.
+    """
+    cases = [
+        (i, args.seed0 + draw)
+        for i in range(len(list(counting_problems())))
+        for draw in range(3)
+    ]
     with parallel_config("loky", inner_max_num_threads=1):
-        results = Parallel(n_jobs=args.jobs, batch_size=1)(delayed(counted)(*case) for case in cases)
+        results = Parallel(n_jobs=args.jobs, batch_size=1)(
+            delayed(counted)(*case) for case in cases
+        )
     rows = []
     for group in (*dict.fromkeys(group for group, *_ in results), "all"):
-        _, right, named, seconds = zip(*(row for row in results if group in (row[0], "all")), strict=True)
-        shares = {"right": f"{sum(right)} of {len(right)}", "named": f"{sum(named)} of {len(named)}"}
+        _, right, named, seconds = zip(
+            *(row for row in results if group in (row[0], "all")), strict=True
+        )
+        shares = {
+            "right": f"{sum(right)} of {len(right)}",
+            "named": f"{sum(named)} of {len(named)}",
+        }
         rows.append({"problems": group, **shares, "longest, s": max(seconds)})
     return runner.markdown("Number of sources", "Three draws of 67 problems.", rows)
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     tables = {"separate": separations, "counting": counting}
-    parser.add_argument("--tables", default=",".join(tables), help="which (default: %(default)s)")
-    parser.add_argument("--n", type=int, default=130, help="problems of separate (default: %(default)s)")
-    parser.add_argument("--seed0", type=int, default=220_000, help="the first seed (default: %(default)s)")
-    parser.add_argument("--jobs", type=int, default=1, help="processes, each with one thread")
+    parser.add_argument(
+        "--tables", default=",".join(tables), help="which (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--n", type=int, default=130, help="problems of separate (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--seed0",
+        type=int,
+        default=220_000,
+        help="the first seed (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--jobs", type=int, default=1, help="processes, each with one thread"
+    )
     parser.add_argument("--json", type=Path, help="write the rows of separate here")
     args = parser.parse_args()
-    print(f"`python benchmarks/trust.py --n {args.n} --seed0 {args.seed0}`\n\n{runner.setting()}.\n")
+    print(
+        f"`python benchmarks/trust.py --n {args.n} --seed0"
+        f" {args.seed0}`\n\n{runner.setting()}.\n"
+    )
     for name in args.tables.split(","):
         print(tables[name](args), flush=True)
 

@@ -15,11 +15,15 @@ from pathlib import Path
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 #: A block of Python, and the block of text right below it, if there is one.
-BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:```text\n(.*?)^```\n)?", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(
+    r"^```python\n(.*?)^```\n(?:```text\n(.*?)^```\n)?", re.MULTILINE | re.DOTALL
+)
 
 
 def run(text, given=None):
-    """Run all blocks of a page as one program; yield what each prints, and its text block or None."""
+    """Run all blocks of a page as one program; yield what each prints, and its text
+    block or None.
+    """
     names = dict(given or {})
     for block in BLOCK.finditer(text):
         printed = io.StringIO()

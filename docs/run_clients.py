@@ -1,7 +1,9 @@
-"""Run the code of docs/clients.md with every package that is installed here, and print which worked: client, version, result.
+"""Run the code of docs/clients.md with every package that is installed here, and print
+which worked: client, version, result.
 
-A block whose package is missing is named and left out; a block that fails makes the exit status 1. `make docs` runs this;
-`--write` also writes the versions into the table of the page.
+A block whose package is missing is named and left out; a block that fails makes the
+exit status 1. `make docs` runs this; `--write` also writes the versions into the table
+of the page.
 """
 
 import re
@@ -27,7 +29,11 @@ PACKAGES = {
 
 def blocks(text):
     """Return the code before the first heading, and the code below each heading."""
-    blocks = re.findall(r"(?:^## ([^\n]+)\n)?^```python\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
+    blocks = re.findall(
+        r"(?:^## ([^\n]+)\n)?^```python\n(.*?)^```",
+        text,
+        flags=re.MULTILINE | re.DOTALL,
+    )
     return blocks[0][1], dict(blocks[1:])
 
 
@@ -51,14 +57,26 @@ def main():
             print(f"{heading:10} {'':12} not installed")
             continue
         try:
-            with warnings.catch_warnings(), redirect_stdout(StringIO()), redirect_stderr(StringIO()):
-                warnings.simplefilter("ignore")  # these packages talk and warn; only their errors matter here
+            with (
+                warnings.catch_warnings(),
+                redirect_stdout(StringIO()),
+                redirect_stderr(StringIO()),
+            ):
+                # these packages talk and warn; only their errors matter here
+                warnings.simplefilter("ignore")
                 exec(compile(first + code, f"{PAGE.name}, {heading}", "exec"), {})
             print(f"{heading:10} {', '.join(versions):12} works")
         except Exception as error:
             failed += 1
-            print(f"{heading:10} {', '.join(versions):12} FAILED: {type(error).__name__}: {error}")
-        text = re.sub(rf"(?m)^(\| \[{heading}\]\(\S+\) \| )[^|]*", rf"\g<1>{', '.join(versions)} ", text)
+            print(
+                f"{heading:10} {', '.join(versions):12} FAILED: {type(error).__name__}:"
+                f" {error}"
+            )
+        text = re.sub(
+            rf"(?m)^(\| \[{heading}\]\(\S+\) \| )[^|]*",
+            rf"\g<1>{', '.join(versions)} ",
+            text,
+        )
     if "--write" in sys.argv and not failed:
         PAGE.write_text(text)
     return 1 if failed else 0

@@ -1,7 +1,7 @@
 """Pages opened in a real browser that has no network.
 
-Chromium is the one that the system has, for instance Debian's package; nothing is downloaded. Where it or Playwright is
-missing, the test is skipped and says which.
+Chromium is the one that the system has, for instance Debian's package; nothing is
+downloaded. Where it or Playwright is missing, the test is skipped and says which.
 """
 
 import re
@@ -17,35 +17,56 @@ EXECUTABLES = ("chromium", "chromium-browser", "google-chrome")
 WIDTHS = (1200, 400)
 
 BROKEN_IMAGES = (
-    "[...document.images].filter(i => !(i.complete && i.naturalWidth > 0)).map(i => i.alt || i.src.slice(0, 80))"
+    "[...document.images].filter(i => !(i.complete && i.naturalWidth > 0)).map(i =>"
+    " i.alt || i.src.slice(0, 80))"
 )
 SIZES = "[document.documentElement.scrollWidth, document.documentElement.clientWidth]"
 
 
 @contextmanager
 def open_page(path, width=WIDTHS[0]) -> Iterator[tuple]:
-    """Open a file; yield Playwright's page and the list of its complaints, which grows as the page is used.
+    """Open a file; yield Playwright's page and the list of its complaints, which grows
+    as the page is used.
 
-    The browser lives no longer than the block: its event loop must not outlast the test.
+    The browser lives no longer than the block: its event loop must not outlast the
+    test.
     """
     reason = "Playwright's Python package is missing: pip install 'bionica[dev]'"
     api = pytest.importorskip("playwright.sync_api", reason=reason)
     executable = next(filter(None, map(shutil.which, EXECUTABLES)), None)
     if executable is None:
-        pytest.skip(f"no browser, none of {', '.join(EXECUTABLES)}: apt-get install chromium")
+        pytest.skip(
+            f"no browser, none of {', '.join(EXECUTABLES)}: apt-get install chromium"
+        )
     complaints = []
     with api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(
+            executable_path=executable, args=["--no-sandbox"]
+        )
         try:
-            page = browser.new_context(offline=True, viewport={"width": width, "height": 900}).new_page()
+            page = browser.new_context(
+                offline=True, viewport={"width": width, "height": 900}
+            ).new_page()
             page.on(
-                "console", lambda m: complaints.append(f"console: {m.text}") if m.type in ("error", "warning") else None
+                "console",
+                lambda m: (
+                    complaints.append(f"console: {m.text}")
+                    if m.type in ("error", "warning")
+                    else None
+                ),
             )
             page.on("pageerror", lambda error: complaints.append(f"script: {error}"))
-            page.on("requestfailed", lambda request: complaints.append(f"failed: {request.url[:200]}"))
+            page.on(
+                "requestfailed",
+                lambda request: complaints.append(f"failed: {request.url[:200]}"),
+            )
             page.on(
                 "request",
-                lambda r: None if re.match("file:|data:|blob:", r.url) else complaints.append(f"asks {r.url}"),
+                lambda r: (
+                    None
+                    if re.match("file:|data:|blob:", r.url)
+                    else complaints.append(f"asks {r.url}")
+                ),
             )
             page.goto(Path(path).resolve().as_uri(), wait_until="load")
             yield page, complaints
@@ -61,12 +82,16 @@ def flaws(page) -> list[str]:
 
 
 def check_page(path, folder) -> list[Path]:
-    """Assert that a page is whole at every width; leave screenshots of all of it in a folder and return their paths."""
+    """Assert that a page is whole at every width; leave screenshots of all of it in a
+    folder and return their paths.
+    """
     screenshots = []
     with open_page(path) as (page, complaints):
         for width in WIDTHS:
             page.set_viewport_size({"width": width, "height": 900})
-            page.wait_for_function("[...document.images].every(image => image.complete)")
+            page.wait_for_function(
+                "[...document.images].every(image => image.complete)"
+            )
             complaints += flaws(page)
             screenshots.append(Path(folder) / f"{Path(path).stem}-{width}.png")
             page.screenshot(path=screenshots[-1], full_page=True)

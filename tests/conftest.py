@@ -23,7 +23,9 @@ hypothesis.settings.register_profile("fixed", derandomize=True)
 hypothesis.settings.load_profile("fixed")
 
 PUBLIC = [getattr(bionica, name) for name in bionica.__all__]
-ESTIMATORS = [cls for cls in PUBLIC if isinstance(cls, type) and issubclass(cls, Estimator)]
+ESTIMATORS = [
+    cls for cls in PUBLIC if isinstance(cls, type) and issubclass(cls, Estimator)
+]
 ONLINE = [cls for cls in ESTIMATORS if issubclass(cls, OnlineEstimator)]
 NETWORKS = [cls for cls in ONLINE if cls is not bionica.MinimumVolumeCone]
 NEURAL = [cls for cls in NETWORKS if issubclass(cls, OfThePaper)]
@@ -46,17 +48,32 @@ def mixtures(n, d, k=None, seed=0, dtype=np.float64):
 
 
 def mixtures_for(cls, n, d, k, dtype=np.float64):
-    """Mixtures for a stream; as many as outputs for NonnegativePCA, whose streams are whitened already."""
+    """Mixtures for a stream; as many as outputs for NonnegativePCA, whose streams are
+    whitened already.
+    """
     return mixtures(n, d, d if cls is bionica.NonnegativePCA else k, dtype=dtype)[1]
 
 
 def reaction(k1=0.2, k2=0.05, noise=0.003, seed=0):
     """A -> B -> C: concentrations (240, 3), spectra (3, 121), mixtures."""
-    wavelength, t = np.linspace(400, 700, 121), np.arange(0, 120, 0.5)
-    bands = np.array([[450, 18, 1.0, 560, 25, 0.3], [510, 22, 1.0, 420, 12, 0.4], [620, 30, 1.0, 480, 15, 0.2]])
-    A = np.stack([a * np.exp(-(((wavelength - m) / s) ** 2) / 2) + b * np.exp(-(((wavelength - n) / r) ** 2) / 2)
-                  for m, s, a, n, r, b in bands])  # fmt: skip
-    first, last = np.exp(-k1 * t), np.exp(-k2 * t)
+    wavelength = np.linspace(400, 700, 121)
+    t = np.arange(0, 120, 0.5)
+    bands = np.array(
+        [
+            [450, 18, 1.0, 560, 25, 0.3],
+            [510, 22, 1.0, 420, 12, 0.4],
+            [620, 30, 1.0, 480, 15, 0.2],
+        ]
+    )
+    A = np.stack(
+        [
+            a * np.exp(-(((wavelength - m) / s) ** 2) / 2)
+            + b * np.exp(-(((wavelength - n) / r) ** 2) / 2)
+            for m, s, a, n, r, b in bands
+        ]
+    )
+    first = np.exp(-k1 * t)
+    last = np.exp(-k2 * t)
     second = k1 / (k2 - k1) * (first - last)
     C = np.stack([first, second, 1 - first - second], axis=1)
     return C, A, C @ A + noise * np.random.default_rng(seed).standard_normal((240, 121))
@@ -88,7 +105,8 @@ def worst_correlation(S, Y):
 @pytest.fixture(autouse=True)
 def close_figures():
     yield
-    if pyplot := sys.modules.get("matplotlib.pyplot"):
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    if pyplot:
         pyplot.close("all")
 
 

@@ -13,7 +13,10 @@ def unpack(content: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         header = json.loads(archive.read("header.json"))
         names = [name for name in archive.namelist() if name != "header.json"]
-        return header, {name.removesuffix(".npy"): np.load(io.BytesIO(archive.read(name))) for name in names}
+        return header, {
+            name.removesuffix(".npy"): np.load(io.BytesIO(archive.read(name)))
+            for name in names
+        }
 
 
 def npy(array: np.ndarray) -> bytes:
@@ -31,7 +34,9 @@ def pack(
     compression: int = zipfile.ZIP_STORED,
     text: bytes | None = None,
 ) -> bytes:
-    """Return a model with this header, these arrays, and members that are bytes already."""
+    """Return a model with this header, these arrays, and members that are bytes
+    already.
+    """
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", compression) as archive:
         archive.writestr("header.json", text or json.dumps(header))

@@ -1,4 +1,5 @@
-"""What `bionica.reference`, the paper in NumPy, does not have: the rest of the package transcribed line by line, and oracles.
+"""What `bionica.reference`, the paper in NumPy, does not have: the rest of the package
+transcribed line by line, and oracles.
 
 Shares no code with the compiled networks. Mixtures are the rows of X.
 """
@@ -11,7 +12,7 @@ from quadprog import solve_qp
 
 from bionica import reference
 
-# --------------------------------------------------------------------------------------------- neurons at rest
+# --- neurons at rest
 
 
 def settle_qp(M, c):
@@ -20,9 +21,12 @@ def settle_qp(M, c):
 
 
 def settle_lcp(M, c):
-    """z >= 0, Mz - c >= 0, complementary, for M that need not be symmetric; by enumeration."""
+    """z >= 0, Mz - c >= 0, complementary, for M that need not be symmetric; by
+    enumeration.
+    """
     d = len(c)
-    best, least = np.zeros(d), np.inf
+    best = np.zeros(d)
+    least = np.inf
     for size in range(d + 1):
         for firing in itertools.combinations(range(d), size):
             F = list(firing)
@@ -32,15 +36,18 @@ def settle_lcp(M, c):
             w = M @ z - c
             violation = max(0, -min(z.min(), w.min()))
             if violation < least:
-                best, least = z, violation
+                best = z
+                least = violation
     return np.maximum(best, 0)
 
 
-# --------------------------------------------------------------------------------------------- guards
+# --- guards
 
 
 class LEcuyer:
-    """The random numbers of the guards: a multiplicative generator of L'Ecuyer (1988) and Box-Muller."""
+    """The random numbers of the guards: a multiplicative generator of L'Ecuyer (1988)
+    and Box-Muller.
+    """
 
     def __init__(self, seed):
         self.a = int(seed[0])
@@ -50,14 +57,20 @@ class LEcuyer:
         return self.a / 2147483563
 
     def standard_normal(self, n):
-        return [math.sqrt(-2 * math.log(self.uniform())) * math.cos(2 * math.pi * self.uniform()) for _ in range(n)]
+        return [
+            math.sqrt(-2 * math.log(self.uniform()))
+            * math.cos(2 * math.pi * self.uniform())
+            for _ in range(n)
+        ]
 
 
 def two_compartment_step(state, x, eta):
     """Algorithm 2 with the guard `rate`: eta at most 0.5/|x - x_bar|^2."""
     t = min(state["t"] + 1, state["window"])
     dx = (x - state["x_bar"]) * (1 - 1 / t)  # x less the mean that includes x
-    return reference.two_compartment_step(state, x, min(eta, 0.5 / max(dx @ dx, 1e-300)))
+    return reference.two_compartment_step(
+        state, x, min(eta, 0.5 / max(dx @ dx, 1e-300))
+    )
 
 
 def nonnegative_pca_step(state, x, eta):
@@ -67,24 +80,32 @@ def nonnegative_pca_step(state, x, eta):
 
 
 def two_layer_nsm_repair(state, y):
-    """The repairs of 2-layer NSM and the guard `spectrum`, which acts on W_yy as the paper's does on W_zz."""
+    """The repairs of 2-layer NSM and the guard `spectrum`, which acts on W_yy as the
+    paper's does on W_zz.
+    """
     reference.repair(state | {"W_zz": state["W_yy"]}, y)
 
 
-# --------------------------------------------------------------------------------------------- running whitening
+# --- running whitening
 
 
 def log_inverse_correlation(C):
-    """log tr(R^-1)/d of the correlation matrix R of outputs with the covariance C, after 0.01 is added to each variance."""
+    """log tr(R^-1)/d of the correlation matrix R of outputs with the covariance C,
+    after 0.01 is added to each variance.
+    """
     C = C + 0.01 * np.eye(len(C))
-    return np.log(np.trace(np.linalg.inv(C / np.sqrt(np.outer(np.diag(C), np.diag(C))))) / len(C))
+    return np.log(
+        np.trace(np.linalg.inv(C / np.sqrt(np.outer(np.diag(C), np.diag(C))))) / len(C)
+    )
 
 
 class Blocks:
     """How correlated past blocks of outputs were: mean and mean deviation."""
 
     def __init__(self):
-        self.n, self.mean, self.spread = 0, 0.0, 0.0
+        self.n = 0
+        self.mean = 0.0
+        self.spread = 0.0
 
     def is_unusual(self, correlation):
         unusual = self.n >= 8 and correlation > 0.05 + self.mean + 15 * self.spread
@@ -95,12 +116,16 @@ class Blocks:
 
 
 class RunningWhitening:
-    """K with K C K' = I for the running covariance C, one sample at a time: weight, start, unusual blocks, restart."""
+    """K with K C K' = I for the running covariance C, one sample at a time: weight,
+    start, unusual blocks, restart.
+    """
 
     def __init__(self, K, horizon=0):
         self.d, self.h, self.K = len(K), horizon, K.copy()
-        self.last, self.run = 0.0, 0
-        self.changed, self.restarts = False, 0
+        self.last = 0.0
+        self.run = 0
+        self.changed = False
+        self.restarts = 0
         self.begin()
 
     def begin(self):
@@ -121,10 +146,16 @@ class RunningWhitening:
             return False
         if self.power == 0:
             if v @ v > 0:
-                self.power, self.prior, self.n, self.due = v @ v / self.d, 1.0, self.d + 6.0, self.d + 6.0
+                self.power, self.prior, self.n, self.due = (
+                    v @ v / self.d,
+                    1.0,
+                    self.d + 6.0,
+                    self.d + 6.0,
+                )
                 self.K = self.K / np.sqrt(self.power)
             return False
-        if self.age < self.d + 6 and v @ v > 30 * self.energy():  # the first sample was too small
+        # the first sample was too small
+        if self.age < self.d + 6 and v @ v > 30 * self.energy():
             self.level = 0.0
             return False
         return True
@@ -134,7 +165,9 @@ class RunningWhitening:
         dv = v - self.v_bar
         q = dv @ dv
         if self.run == 0 and v @ v > 0 and self.past.n == 0:
-            self.level += 3 / (self.age + 6) * (min(v @ v / self.energy(), 1) - self.level)
+            self.level += (
+                3 / (self.age + 6) * (min(v @ v / self.energy(), 1) - self.level)
+            )
         tau = 1.5 * self.r[1] * max(self.r[1] / self.r[0], 1) ** 2
         g = min(1, tau / q) ** 2 if q > 0 else 1.0
         s = self.quantile_step()
@@ -148,27 +181,37 @@ class RunningWhitening:
         """The weights of a sample in C and in the mean."""
         self.age += g
         self.n = min(self.n + g, self.h or np.inf)
-        w, m = g / self.n, g / min(self.age, self.h or np.inf)
+        w = g / self.n
+        m = g / min(self.age, self.h or np.inf)
         self.prior *= 1 - w
         return w, m
 
     def whiten(self, dv, w, m):
         q = dv @ dv
         w2 = w * (1 - m) / (1 - w)
-        B = np.eye(self.d) + ((1 / np.sqrt(1 + w2 * q) - 1) / q if q > 0 else 0) * np.outer(dv, dv)
+        B = np.eye(self.d) + (
+            (1 / np.sqrt(1 + w2 * q) - 1) / q if q > 0 else 0
+        ) * np.outer(dv, dv)
         B /= np.sqrt(1 - w)
         self.K, self.v_bar = B @ self.K, B @ (self.v_bar + m * dv)
 
     def rotation(self, v, g):
         """The rotation towards the orthant for the outputs v."""
         d = self.d
-        p, e, R = np.maximum(v, 0), np.minimum(v, 0), np.eye(d)
+        p = np.maximum(v, 0)
+        e = np.minimum(v, 0)
+        R = np.eye(d)
         if e @ e > (64 * np.finfo(float).eps) ** 2 * (v @ v):
             self.turned = min(self.turned + 1, self.h or np.inf)
             if p.any():
-                a, b = p / np.linalg.norm(p), e / np.linalg.norm(e)
+                a = p / np.linalg.norm(p)
+                b = e / np.linalg.norm(e)
                 tan = np.linalg.norm(e) / (np.linalg.norm(v) + np.linalg.norm(p))
-                tan *= g / np.sqrt(1 + self.turned / (500 * d)) * (1 + 1 / (1 + 10 * (e @ e) / (p @ p)))
+                tan *= (
+                    g
+                    / np.sqrt(1 + self.turned / (500 * d))
+                    * (1 + 1 / (1 + 10 * (e @ e) / (p @ p)))
+                )
                 tan *= 1.3 * (v @ v) / (v @ v + 0.3 * self.energy())
                 phi = 2 * np.arctan(tan)
                 R += (np.cos(phi) - 1) * (np.outer(a, a) + np.outer(b, b))
@@ -184,24 +227,34 @@ class RunningWhitening:
             self.block.append((v, np.sqrt(g)))
 
     def is_due(self):
-        """Whether `tend`, the test of a block or a restart is due before the next sample."""
+        """Whether `tend`, the test of a block or a restart is due before the next
+        sample.
+        """
         return self.power > 0 and (self.age >= self.due or self.level < 3e-4)
 
     def must_restart(self, V):
-        """Whether the outputs lost their size, or a block that ends here shows a change; V turns v into outputs."""
-        d, h = self.d, self.h
+        """Whether the outputs lost their size, or a block that ends here shows a
+        change; V turns v into outputs.
+        """
+        d = self.d
+        h = self.h
         if self.level < 3e-4:
             self.level = 1.0
             return True
         if len(self.block) < self.block_length():
             return False
-        v, weight = np.array([v for v, _ in self.block]), np.array([weight for _, weight in self.block])
+        v = np.array([v for v, _ in self.block])
+        weight = np.array([weight for _, weight in self.block])
         v = v @ V.T
-        C, mean = (v.T * weight) @ v / len(v), weight @ v / len(v)
+        C = (v.T * weight) @ v / len(v)
+        mean = weight @ v / len(v)
         variance = np.trace(C) - mean @ mean
-        self.block, different = [], False
+        self.block = []
+        different = False
         if variance > 0 and self.prior == 0:
-            different = self.past.is_unusual(log_inverse_correlation(C - np.outer(mean, mean)))
+            different = self.past.is_unusual(
+                log_inverse_correlation(C - np.outer(mean, mean))
+            )
             if h and self.past.n > 1:
                 different |= variance > 30 * d or variance < 3e-4 * d
         self.changed |= different and not h
@@ -225,7 +278,9 @@ class RunningWhitening:
             if not first:
                 self.prior = 0.0
                 if self.age < self.n:
-                    self.K, self.v_bar = (np.sqrt(self.age / self.n) * a for a in (self.K, self.v_bar))
+                    self.K, self.v_bar = (
+                        np.sqrt(self.age / self.n) * a for a in (self.K, self.v_bar)
+                    )
                     self.n = self.age
         self.add(0.25 * (1e-10 if self.h else 1e-16) * self.power)
         self.due = self.age + max(self.d, min(0.25 * self.n, 25 * (300 + 30 * self.d)))
@@ -237,7 +292,7 @@ class RunningWhitening:
         self.K, self.v_bar = B @ self.K, B @ self.v_bar
 
 
-# ---------------------------------------------------------------------------------------------- StreamingNICA
+# --- StreamingNICA
 
 
 class OrthantRotation(RunningWhitening):
@@ -254,7 +309,11 @@ class OrthantRotation(RunningWhitening):
     def begin(self):
         super().begin()
         self.V = self.V_mean = np.eye(self.d)
-        self.x_bar, self.P, self.outside = np.zeros(self.k), np.zeros((self.k, self.d)), 0.0
+        self.x_bar, self.P, self.outside = (
+            np.zeros(self.k),
+            np.zeros((self.k, self.d)),
+            0.0,
+        )
 
     def step(self, x):
         """Learn from x; returns the output that was made before learning."""
@@ -298,15 +357,19 @@ class OrthantRotation(RunningWhitening):
         if self.F is not None:
             self.P += g * np.outer(dx, du)
             self.x_bar = self.x_bar + m * dx
-        self.V_mean = self.V_mean + 11 / (min(self.age, self.h or np.inf) + 10) * (self.V - self.V_mean)
+        self.V_mean = self.V_mean + 11 / (min(self.age, self.h or np.inf) + 10) * (
+            self.V - self.V_mean
+        )
 
     def turn_projection(self):
         A = self.P @ (self.V @ self.K).T
         U, T = np.linalg.qr(A)
-        U, T = U * np.sign(np.diag(T)), T * np.sign(np.diag(T))[:, np.newaxis]
+        U = U * np.sign(np.diag(T))
+        T = T * np.sign(np.diag(T))[:, np.newaxis]
         self.P[:] = 0
         if (np.diag(T) ** 2 > 1e-26 * (A**2).sum(axis=0)).all():
-            self.K, self.F = self.K @ self.F @ A @ np.linalg.inv(T), U.T
+            self.K = self.K @ self.F @ A @ np.linalg.inv(T)
+            self.F = U.T
             self.v_bar = self.K @ (self.F @ self.x_bar)
 
     @property

@@ -1,4 +1,6 @@
-"""A few tries of each kind of benchmarks/attack.py, and random valid files of benchmarks/files.py."""
+"""A few tries of each kind of benchmarks/attack.py, and random valid files of
+benchmarks/files.py.
+"""
 
 import random
 import sys
@@ -15,13 +17,18 @@ import attack
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 seeds = st.integers(0, 2**32 - 1)
-few = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+few = settings(
+    max_examples=30,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 
 
 @few
 @given(seeds, st.booleans())
 def test_a_mutated_model_is_refused_or_works(tmp_path, seed, fields):
-    rng, path = random.Random(seed), tmp_path / "model"
+    rng = random.Random(seed)
+    path = tmp_path / "model"
     content = rng.choice(attack.saved_models())
     path.write_bytes(content if fields else attack.mutate(content, rng))
     if fields:
@@ -48,7 +55,8 @@ def test_a_mutated_file_is_refused_with_one_line_or_read(tmp_path, good, seed):
 @given(seeds)
 def test_a_valid_file_is_read_as_other_libraries_do_or_with_a_note(seed):
     pytest.importorskip("defusedxml")
-    files = pytest.importorskip("files")  # of benchmarks, which imports the libraries of all formats
+    # of benchmarks, which imports the libraries of all formats
+    files = pytest.importorskip("files")
     with tempfile.TemporaryDirectory() as folder:
         kind, outcome, words = files.compare(seed, Path(folder))
     assert outcome != "SILENT", (kind, words)
@@ -57,7 +65,9 @@ def test_a_valid_file_is_read_as_other_libraries_do_or_with_a_note(seed):
 @pytest.mark.parametrize("make", attack.estimators(), ids=lambda make: repr(make()))
 def test_an_extreme_stream_gives_finite_outputs_or_a_reason(make):
     with np.errstate(all="ignore"):
-        wrong = {name: attack.use_stream(make(), X) for name, X in attack.streams().items()}
+        wrong = {
+            name: attack.use_stream(make(), X) for name, X in attack.streams().items()
+        }
     assert not any(wrong.values()), wrong
 
 

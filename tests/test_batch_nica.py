@@ -1,4 +1,6 @@
-"""BatchNICA: the gradient on the group, optimality, recovery, invariances, honesty; then the scikit-learn contract."""
+"""BatchNICA: the gradient on the group, optimality, recovery, invariances, honesty;
+then the scikit-learn contract.
+"""
 
 import tracemalloc
 import warnings
@@ -50,7 +52,9 @@ def test_gradient_agrees_with_finite_differences(kind):
     for _ in range(5):
         E = rng.standard_normal((4, 4))
         E -= E.T
-        slope = (objective(Z, expm(1e-5 * E) @ R) - objective(Z, expm(-1e-5 * E) @ R)) / 2e-5
+        slope = (
+            objective(Z, expm(1e-5 * E) @ R) - objective(Z, expm(-1e-5 * E) @ R)
+        ) / 2e-5
         assert np.vdot(gradient, E) == pytest.approx(slope, rel=1e-5)
 
 
@@ -83,7 +87,9 @@ def test_sources_are_recovered_on_held_out_data(kind, d, k):
     assert nica.negativity_ < 1e-3
     assert Y.min() >= 0
     np.testing.assert_allclose(nica.components_ @ nica.mixing_, np.eye(d), atol=1e-9)
-    np.testing.assert_allclose(np.cov((X[:15_000] @ nica.components_.T).T, bias=True), np.eye(d), atol=1e-9)
+    np.testing.assert_allclose(
+        np.cov((X[:15_000] @ nica.components_.T).T, bias=True), np.eye(d), atol=1e-9
+    )
 
 
 def test_the_estimator_is_at_a_stationary_point_of_all_rows():
@@ -102,7 +108,11 @@ def test_descents_continue_on_more_rows(monkeypatch):
     monkeypatch.setattr(rotation, "descend", descend)
     Z = np.ones((32_000, 2))
     rotation.rotate(Z, n_init=3, rng=np.random.RandomState(0))
-    assert lengths[:3] == [2000] * 3 and set(lengths[3:]) == {8000, 32_000} and lengths == sorted(lengths)
+    assert (
+        lengths[:3] == [2000] * 3
+        and set(lengths[3:]) == {8000, 32_000}
+        and lengths == sorted(lengths)
+    )
     lengths.clear()
     rotation.rotate(Z[:5999], n_init=1, rng=np.random.RandomState(0))
     assert lengths == [5999] * 2  # a sample would save little
@@ -112,19 +122,24 @@ def test_negativity_is_the_share_of_energy_outside_the_orthant():
     _, X = mixed("sparse_uniform", 3000, 3, 6)
     nica = BatchNICA(random_state=0).fit(X)
     Y = X @ nica.components_.T
-    assert nica.negativity_ == pytest.approx(np.sum(np.minimum(Y, 0) ** 2) / np.sum(Y**2), rel=1e-6)
+    assert nica.negativity_ == pytest.approx(
+        np.sum(np.minimum(Y, 0) ** 2) / np.sum(Y**2), rel=1e-6
+    )
 
 
 def test_order_and_sources_do_not_depend_on_the_seed():
     _, X = mixed("exponential", 20_000, 5)
-    one, other = (BatchNICA(random_state=seed, tol=1e-8).fit_transform(X) for seed in (0, 1))
+    one, other = (
+        BatchNICA(random_state=seed, tol=1e-8).fit_transform(X) for seed in (0, 1)
+    )
     np.testing.assert_allclose(one, other, atol=1e-5)
 
 
 @pytest.mark.parametrize("scale", [1e100, 1e-100, 1e-200, 1e150])
 def test_any_unit_gives_the_same_sources(scale):
     _, X = mixed("exponential", 3000, 3, 5)
-    here, there = BatchNICA(3, random_state=0).fit(X), BatchNICA(3, random_state=0).fit(X * scale)
+    here = BatchNICA(3, random_state=0).fit(X)
+    there = BatchNICA(3, random_state=0).fit(X * scale)
     np.testing.assert_allclose(there.transform(X * scale), here.transform(X), atol=1e-6)
     np.testing.assert_allclose(there.mixing_ / scale, here.mixing_, atol=1e-6)
 
@@ -135,7 +150,12 @@ def test_any_invertible_change_of_the_mixtures_changes_nothing(scales):
     change = np.random.default_rng(9).standard_normal((4, 4))
     Y = BatchNICA(random_state=0, tol=1e-8).fit_transform(X)
     for other in (X * scales, X @ change):
-        assert permutation_error(Y, BatchNICA(random_state=0, tol=1e-8).fit_transform(other)) < 1e-12
+        assert (
+            permutation_error(
+                Y, BatchNICA(random_state=0, tol=1e-8).fit_transform(other)
+            )
+            < 1e-12
+        )
 
 
 # --- honesty
@@ -145,25 +165,30 @@ def warned(X, **parameters):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)
         BatchNICA(random_state=0, **parameters).fit(X)
-    assert all(w.filename == __file__ for w in caught)  # the warning points at the caller
+    # the warning points at the caller
+    assert all(w.filename == __file__ for w in caught)
     return " ".join(str(w.message) for w in caught)
 
 
 @pytest.mark.parametrize("d", [2, 5, 10])
 def test_sources_that_nonnegativity_cannot_separate_are_reported(d):
     S = 2 + random_sources("exponential", 3000, d, rng=0)
-    assert "equally nonnegative" in warned(S @ np.random.default_rng(1).standard_normal((d, d)))
+    assert "equally nonnegative" in warned(
+        S @ np.random.default_rng(1).standard_normal((d, d))
+    )
 
 
 def test_an_unconfirmed_minimum_is_reported():
     rng = np.random.default_rng(10)
-    X = rng.random((3000, 10)) + 0.3 * rng.random((3000, 1))  # correlated: more negative than the model predicts
+    # correlated: more negative than the model predicts
+    X = rng.random((3000, 10)) + 0.3 * rng.random((3000, 1))
     assert "n_init" in warned(X, n_init=1)
     assert "n_init" not in warned(X)
 
 
 def test_memory_is_two_copies_of_the_data():
-    _, X = mixed("sparse_uniform", 120_000, 30)  # judging the fit takes 9 MB, whatever the number of samples
+    # judging the fit takes 9 MB, whatever the number of samples
+    _, X = mixed("sparse_uniform", 120_000, 30)
     tracemalloc.start()
     BatchNICA(random_state=0).fit_transform(X)
     peak = tracemalloc.get_traced_memory()[1]
@@ -171,10 +196,17 @@ def test_memory_is_two_copies_of_the_data():
     assert peak < 1.5 * X.nbytes  # beside X itself
 
 
-@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-8), (np.float32, 1e-3)])
-def test_more_features_than_samples_give_the_solution_of_the_covariance(dtype, tolerance, monkeypatch):
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"), [(np.float64, 1e-8), (np.float32, 1e-3)]
+)
+def test_more_features_than_samples_give_the_solution_of_the_covariance(
+    dtype, tolerance, monkeypatch
+):
     rng = np.random.default_rng(5)
-    X = (rng.exponential(size=(80, 3)) @ rng.random((3, 1100)) + 1e-3 * rng.standard_normal((80, 1100))).astype(dtype)
+    X = (
+        rng.exponential(size=(80, 3)) @ rng.random((3, 1100))
+        + 1e-3 * rng.standard_normal((80, 1100))
+    ).astype(dtype)
     fast = BatchNICA(3, random_state=0, tol=1e-10)
     Y = fast.fit_transform(X)
     monkeypatch.setattr(batch_nica, "wider_than_long", lambda X: False)
@@ -183,5 +215,9 @@ def test_more_features_than_samples_give_the_solution_of_the_covariance(dtype, t
     np.testing.assert_array_equal(Y, fast.transform(X))
     np.testing.assert_allclose(Y, slow.transform(X), atol=tolerance)
     for name in ("mixing_", "mean_"):
-        np.testing.assert_allclose(getattr(fast, name), getattr(slow, name), atol=tolerance)
-    np.testing.assert_allclose(fast.components_ @ fast.mixing_, np.eye(3), atol=tolerance)
+        np.testing.assert_allclose(
+            getattr(fast, name), getattr(slow, name), atol=tolerance
+        )
+    np.testing.assert_allclose(
+        fast.components_ @ fast.mixing_, np.eye(3), atol=tolerance
+    )

@@ -1,4 +1,6 @@
-"""The benchmarks on tiny sizes: every table runs, a failing case is the worst value, two checkouts are measured in turn."""
+"""The benchmarks on tiny sizes: every table runs, a failing case is the worst value,
+two checkouts are measured in turn.
+"""
 
 import sys
 from pathlib import Path
@@ -19,7 +21,9 @@ import streaming
 SRC = Path(bionica.__file__).parents[1]
 
 
-@pytest.mark.parametrize("module", [streaming, correlated], ids=lambda module: module.__name__)
+@pytest.mark.parametrize(
+    "module", [streaming, correlated], ids=lambda module: module.__name__
+)
 def test_every_table_has_cases_of_its_measure(module):
     for quick in (True, False):
         for key, table in module.tables(range(5000, 5002), quick).items():
@@ -31,7 +35,11 @@ def test_every_table_has_cases_of_its_measure(module):
 
 @pytest.mark.parametrize(
     ("module", "key", "shorter"),
-    [(streaming, "random", {"T": 2000}), (streaming, "disturbances", {}), (correlated, "outliers", {"T": 1500})],
+    [
+        (streaming, "random", {"T": 2000}),
+        (streaming, "disturbances", {}),
+        (correlated, "outliers", {"T": 1500}),
+    ],
 )
 def test_a_case_of_a_table(module, key, shorter):
     table = module.tables(range(5000, 5001), quick=True)[key]
@@ -42,13 +50,24 @@ def test_a_case_of_a_table(module, key, shorter):
 
 def test_a_failing_case_is_the_worst_value_and_is_listed():
     table = runner.Table(
-        "T", "", lambda method, d, seed: {"error": 1.0 / seed}, [(["a"], {"d": 3, "seed": s}) for s in (0, 1)], ["d"]
+        "T",
+        "",
+        lambda method, d, seed: {"error": 1.0 / seed},
+        [(["a"], {"d": 3, "seed": s}) for s in (0, 1)],
+        ["d"],
     )
-    text = runner.show(table, runner.run("t", table), before=[{"method": "a", "d": 3, "seed": 1, "error": 2.0}])
+    text = runner.show(
+        table,
+        runner.run("t", table),
+        before=[{"method": "a", "d": 3, "seed": 1, "error": 2.0}],
+    )
     assert "inf (inf) / 2 (2)" in text
     assert "1 of 2 cases failed" in text and "ZeroDivisionError" in text
     below = table._replace(below=1.5)
-    assert "number below 1.5" in (text := runner.show(below, runner.run("t", below))) and "1 (inf)" in text
+    assert (
+        "number below 1.5" in (text := runner.show(below, runner.run("t", below)))
+        and "1 (inf)" in text
+    )
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -65,7 +84,8 @@ def test_peers_recover_independent_sources():
 def test_two_checkouts_are_measured_in_turn():
     sources = {"before": SRC, "now": SRC}
     tasks = [
-        f"{method} NonnegativePCA published 3 orthonormal 1000" for method in ("partial_fit", "partial_fit_transform")
+        f"{method} NonnegativePCA published 3 orthonormal 1000"
+        for method in ("partial_fit", "partial_fit_transform")
     ]
     text = speed.in_turns("T", "", ("ns", 1e9), tasks, sources, rounds=1)
     assert all(float(line.split("|")[-2]) > 0 for line in text.splitlines()[-2:])

@@ -1,4 +1,6 @@
-"""The number of threads of BLAS: one while bionica computes, and afterwards what it was."""
+"""The number of threads of BLAS: one while bionica computes, and afterwards what it
+was.
+"""
 
 import numpy as np
 import pytest
@@ -25,8 +27,11 @@ def two_threads():
 
 
 def test_calls_that_overlap_restore_the_number_of_threads(two_threads):
-    """A enters, B enters, A leaves with an error, B leaves: B must not restore what A had set."""
-    a, b = one_blas_thread(), one_blas_thread()
+    """A enters, B enters, A leaves with an error, B leaves: B must not restore what A
+    had set.
+    """
+    a = one_blas_thread()
+    b = one_blas_thread()
     a.__enter__()
     b.__enter__()
     assert not a.__exit__(KeyError, KeyError(), None)  # the error goes on
@@ -37,7 +42,9 @@ def test_calls_that_overlap_restore_the_number_of_threads(two_threads):
 
 def test_what_is_said_of_a_fit_does_not_depend_on_it(two_threads):
     rng = np.random.default_rng(0)
-    X = rng.exponential(size=(600, 4)) @ rng.random((4, 300)) + 0.1 * rng.standard_normal((600, 300))
+    X = rng.exponential(size=(600, 4)) @ rng.random(
+        (4, 300)
+    ) + 0.1 * rng.standard_normal((600, 300))
     said = []
     for threads in (1, 2):
         with threadpool_limits(threads, user_api="blas"):

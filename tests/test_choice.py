@@ -16,7 +16,11 @@ from conftest import worst_correlation
 
 def problem(kind, T=2000, d=3, k=12, noise=0.003, seed=0):
     rng = np.random.default_rng(seed)
-    S = rng.dirichlet(np.full(d, 0.5), T) if kind == "abundances" else rng.random((T, d)) * (rng.random((T, d)) < 0.5)
+    S = (
+        rng.dirichlet(np.full(d, 0.5), T)
+        if kind == "abundances"
+        else rng.random((T, d)) * (rng.random((T, d)) < 0.5)
+    )
     X = S @ rng.random((d, k))
     return X + noise * rng.standard_normal(X.shape), S
 
@@ -50,14 +54,23 @@ def test_a_method_that_cannot_separate_the_data_is_not_kept():
 def test_a_method_can_be_asked_for(method):
     X, _ = problem("sparse", T=5000)
     found = separate(X, 3, method=method, random_state=0)
-    assert type(found) is {"batch": BatchNICA, "cone": MinimumVolumeCone, "streaming": StreamingNICA}[method]
+    assert (
+        type(found)
+        is {"batch": BatchNICA, "cone": MinimumVolumeCone, "streaming": StreamingNICA}[
+            method
+        ]
+    )
     assert found.choice_.angles == {} and found.choice_.tried == {}
     assert found.diagnosis_.uncertainty_ is not None
 
 
 def test_a_column_of_times_is_refused():
     pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame(problem("sparse")[0]).add_prefix("channel ").rename(columns={"channel 3": "time"})
+    frame = (
+        pandas.DataFrame(problem("sparse")[0])
+        .add_prefix("channel ")
+        .rename(columns={"channel 3": "time"})
+    )
     frame["time"] = np.arange(len(frame)) / 4
     with pytest.raises(ValueError, match=r"X\.drop\(columns=\['time'\]\)"):
         separate(frame)
@@ -80,13 +93,20 @@ def test_a_column_of_integers_beside_decimals_is_named():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(problem("sparse")[0]).add_prefix("channel ")
     frame["class"] = np.arange(len(frame)) % 3
-    with pytest.warns(UserWarning, match=r"\['class'\] of X hold integers, unlike the others"):
+    with pytest.warns(
+        UserWarning, match=r"\['class'\] of X hold integers, unlike the others"
+    ):
         separate(frame, 4, method="batch", random_state=0)
 
 
 @pytest.mark.parametrize("n_components", [None, 0, -1, 2.5, True, "3"])
 def test_a_number_of_sources_that_is_none_is_refused(n_components):
-    with pytest.raises(ValueError, match=rf"n_components={n_components!r} is not a number of sources: give .* 'auto'"):
+    with pytest.raises(
+        ValueError,
+        match=(
+            rf"n_components={n_components!r} is not a number of sources: give .* 'auto'"
+        ),
+    ):
         separate(problem("sparse")[0], n_components)
 
 
@@ -117,34 +137,53 @@ def test_more_rows_than_are_looked_at_give_the_same_method(monkeypatch):
     whole = separate(X, random_state=0)
     monkeypatch.setattr("bionica.separation._ROWS", 1000)
     sampled = separate(X, random_state=0)
-    assert sampled.choice_.method == whole.choice_.method and sampled.choice_.n_sources == 3
+    assert (
+        sampled.choice_.method == whole.choice_.method
+        and sampled.choice_.n_sources == 3
+    )
     assert worst_correlation(S, sampled.transform(X)) > 0.99
 
 
 @pytest.mark.parametrize("agreed", [True, False])
-def test_a_number_that_the_data_do_not_decide_is_a_finding_and_every_candidate_is_fitted(agreed, monkeypatch):
+def test_a_number_that_the_data_do_not_decide_is_a_finding_and_every_candidate_is_fitted(
+    agreed, monkeypatch
+):
     count = Count(3, (2, 4), {2: 1.0, 3: 2.0, 4: 10.0, 5: 50.0}, agreed)
     monkeypatch.setattr(Diagnosis, "ok", False)  # of the fit itself
     monkeypatch.setattr(separation, "count_sources", lambda X: count)
     found = bionica.separate(problem("abundances", 300)[0], random_state=0)
     assert not found.diagnosis_.ok
     assert found.diagnosis_.findings[0].name == "number"
-    assert {d: len(other.components_) for d, other in found.alternatives_.items()} == {2: 2, 4: 4}
-    assert all(other.diagnosis_.uncertainty_ is not None for other in found.alternatives_.values())
+    assert {d: len(other.components_) for d, other in found.alternatives_.items()} == {
+        2: 2,
+        4: 4,
+    }
+    assert all(
+        other.diagnosis_.uncertainty_ is not None
+        for other in found.alternatives_.values()
+    )
 
 
-def test_numbers_whose_fits_show_a_problem_are_no_candidates_beside_a_fit_without(monkeypatch):
+def test_numbers_whose_fits_show_a_problem_are_no_candidates_beside_a_fit_without(
+    monkeypatch,
+):
     """Two sources leave a signal, and five differ between halves."""
     monkeypatch.setattr(separation, "count_sources", lambda X: Count(3, (2, 5), {}))
     found = bionica.separate(problem("abundances", 300)[0], random_state=0)
-    assert found.diagnosis_.ok and found.choice_.candidates == () and found.alternatives_ == {}
+    assert (
+        found.diagnosis_.ok
+        and found.choice_.candidates == ()
+        and found.alternatives_ == {}
+    )
     monkeypatch.setattr(separation, "count_sources", lambda X: Count(2, (3, 5), {}))
     found = bionica.separate(problem("abundances", 300)[0], random_state=0)
     assert not found.diagnosis_.ok and found.choice_.candidates == (3, 5)
 
 
 def test_outputs_that_are_zero_everywhere_are_never_a_result(monkeypatch):
-    monkeypatch.setattr(bionica.BatchNICA, "transform", lambda self, X: np.zeros((len(X), 3)))
+    monkeypatch.setattr(
+        bionica.BatchNICA, "transform", lambda self, X: np.zeros((len(X), 3))
+    )
     with pytest.raises(ValueError, match="output 0 is zero in all samples"):
         bionica.separate(problem("abundances", 300)[0], 3, method="batch")
 
@@ -154,22 +193,41 @@ def test_a_ceiling_is_said_first_and_adds_no_source_and_no_refit(quantile, monke
     """Its bends are directions of their own, which were counted: 6 sources of 3, or 46."""
     rng = np.random.default_rng(0)
     X = rng.gamma(0.5, size=(400, 3)) @ rng.random((3, 60))
-    refits, rough_cones = [], count.rough_cones
-    monkeypatch.setattr(count, "rough_cones", lambda *given: refits.append(given) or rough_cones(*given))
+    refits = []
+    rough_cones = count.rough_cones
+    monkeypatch.setattr(
+        count, "rough_cones", lambda *given: refits.append(given) or rough_cones(*given)
+    )
     plain = bionica.separate(X, random_state=0)
     needed = len(refits)
-    clipped = bionica.separate(np.minimum(X, np.quantile(X, quantile, axis=0)), random_state=0)
-    assert len(refits) <= 2 * needed and len(clipped.components_) == len(plain.components_) == 3
+    clipped = bionica.separate(
+        np.minimum(X, np.quantile(X, quantile, axis=0)), random_state=0
+    )
+    assert (
+        len(refits) <= 2 * needed
+        and len(clipped.components_) == len(plain.components_) == 3
+    )
     assert clipped.alternatives_ == {}
     first, *others = clipped.diagnosis_.sentences
-    assert "saturated" in first and first.endswith("Leave these mixtures out, or set their saturated cells to NaN.")
-    assert not any("number of sources" in sentence or "more samples" in sentence for sentence in others)
+    assert "saturated" in first and first.endswith(
+        "Leave these mixtures out, or set their saturated cells to NaN."
+    )
+    assert not any(
+        "number of sources" in sentence or "more samples" in sentence
+        for sentence in others
+    )
 
 
 def test_sources_are_not_counted_where_hardly_a_sample_is_below_the_ceiling():
-    X = np.random.default_rng(0).gamma(0.5, size=(400, 3)) @ np.random.default_rng(1).random((3, 60))
+    X = np.random.default_rng(0).gamma(0.5, size=(400, 3)) @ np.random.default_rng(
+        1
+    ).random((3, 60))
     with pytest.raises(
-        ValueError, match="have saturated cells, and the others are too few to count sources: give n_comp"
+        ValueError,
+        match=(
+            "have saturated cells, and the others are too few to count sources: give"
+            " n_comp"
+        ),
     ):
         bionica.separate(np.minimum(X, np.quantile(X, 0.1, axis=0)))
 
@@ -186,4 +244,6 @@ def test_a_stream_of_sources_that_sum_to_one_is_no_error(seed):
     rng = np.random.default_rng(seed)
     X = rng.dirichlet(np.full(3, 0.5), 400) @ rng.random((3, 3 + 3 * (seed % 2)))
     with warnings.catch_warnings(action="ignore"):
-        assert np.isfinite(bionica.StreamingNICA(3, random_state=0).fit(X).components_).all()
+        assert np.isfinite(
+            bionica.StreamingNICA(3, random_state=0).fit(X).components_
+        ).all()

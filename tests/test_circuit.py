@@ -1,4 +1,6 @@
-"""`plot.circuit`: what a network says of its layers and synapses is what it computes, and is drawn."""
+"""`plot.circuit`: what a network says of its layers and synapses is what it computes,
+and is drawn.
+"""
 
 import numpy as np
 import pytest
@@ -19,23 +21,39 @@ def test_every_weight_is_a_synapse_as_wide_as_it_is(cls):
     network = cls(3, random_state=0).partial_fit(mixtures(3000, 3, 4)[1])
     layers, synapses = cls._circuit
     named = {name.removesuffix(".T") for _, _, name, _ in synapses if name}
-    assert named == {name for name in dir(cls) if name.startswith("W") and name.endswith("_")}
+    assert named == {
+        name for name in dir(cls) if name.startswith("W") and name.endswith("_")
+    }
     ax = plot.circuit(network)
-    assert {title for title, _, _ in layers.values()} <= {text.get_text() for text in ax.texts}
+    assert {title for title, _, _ in layers.values()} <= {
+        text.get_text() for text in ax.texts
+    }
     _, _, name, sign = synapses[0]  # from the mixtures
     W = sign * getattr(network, name)
     drawn = W[np.abs(W) >= 0.01 * np.abs(W).max()]
     first = arrows(ax)[: len(drawn)]
     widths = np.array([arrow.get_linewidth() for arrow in first])
-    np.testing.assert_allclose(widths / widths.max(), np.abs(drawn) / np.abs(drawn).max())
-    colors = {arrow.get_edgecolor()[:3] for arrow, w in zip(first, drawn, strict=True) if w > 0}
+    np.testing.assert_allclose(
+        widths / widths.max(), np.abs(drawn) / np.abs(drawn).max()
+    )
+    colors = {
+        arrow.get_edgecolor()[:3]
+        for arrow, w in zip(first, drawn, strict=True)
+        if w > 0
+    }
     assert len(colors) == 1
-    assert not colors & {arrow.get_edgecolor()[:3] for arrow, w in zip(first, drawn, strict=True) if w < 0}
+    assert not colors & {
+        arrow.get_edgecolor()[:3]
+        for arrow, w in zip(first, drawn, strict=True)
+        if w < 0
+    }
 
 
 @pytest.mark.parametrize("cls", [bionica.InterneuronNICA, bionica.TwoCompartmentNICA])
 def test_currents_through_the_synapses_are_in_balance_where_neurons_fire(cls):
-    """Eqs. 9 and 15 at rest: the inputs of a neuron that fires add up to zero; those of a silent one are not positive."""
+    """Eqs. 9 and 15 at rest: the inputs of a neuron that fires add up to zero; those of
+    a silent one are not positive.
+    """
     X = mixtures(3000, 3, 4)[1]
     network = cls(3, average=False, random_state=0).partial_fit(X)
     _, synapses = cls._circuit
@@ -43,15 +61,21 @@ def test_currents_through_the_synapses_are_in_balance_where_neurons_fire(cls):
 
     def current(layer):
         arriving = [(a, name, sign) for a, b, name, sign in synapses if b == layer]
-        return sum(sign * (getattr(network, name) @ activity[a] if name else activity[a]) for a, name, sign in arriving)
+        return sum(
+            sign * (getattr(network, name) @ activity[a] if name else activity[a])
+            for a, name, sign in arriving
+        )
 
     inner, outer = ("n", "y") if cls is bionica.InterneuronNICA else ("c", "z")
     activity[inner] = current(inner)
-    balance, fires = current(outer), activity[outer] > 0
+    balance = current(outer)
+    fires = activity[outer] > 0
     assert np.abs(balance[fires]).max() < 1e-9
     assert balance[~fires].max() < 1e-9
 
 
 def test_an_estimator_without_a_circuit_is_refused():
-    with pytest.raises(ValueError, match="StreamingNICA has no circuit: pass a network"):
+    with pytest.raises(
+        ValueError, match="StreamingNICA has no circuit: pass a network"
+    ):
         plot.circuit(bionica.StreamingNICA(3))

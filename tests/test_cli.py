@@ -25,7 +25,9 @@ from bionica.trust.findings import REMEDIES
 
 def loaded_by(code):
     script = f"import sys; {code}; print(*sys.modules)"
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    run = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
     return set(run.stdout.split())
 
 
@@ -33,7 +35,10 @@ def test_import_brings_nothing_heavy_and_nothing_optional():
     assert not {"sklearn", "numba", "scipy", "typer"} & loaded_by("import bionica")
     optional = {"matplotlib", "skimage", "h5py", "zarr", "pyarrow", "dask", "rich"}
     ours = loaded_by("from bionica import TwoCompartmentNICA, datasets, metrics, load")
-    theirs = loaded_by("import sklearn.utils.validation, scipy.optimize, scipy.special, numba")  # these bring pandas
+    # these bring pandas
+    theirs = loaded_by(
+        "import sklearn.utils.validation, scipy.optimize, scipy.special, numba"
+    )
     assert not optional & (ours - theirs)
 
 
@@ -50,7 +55,13 @@ def test_flags_have_no_type_in_the_help(command):
 
 
 @pytest.mark.parametrize(
-    "arguments", [["nosuch.csv"], ["nosuch.csv", "--method", "cone"], ["nosuch.csv", "--model", "m"], ["--help"]]
+    "arguments",
+    [
+        ["nosuch.csv"],
+        ["nosuch.csv", "--method", "cone"],
+        ["nosuch.csv", "--model", "m"],
+        ["--help"],
+    ],
 )
 def test_what_needs_no_fit_waits_for_nothing_heavy(tmp_path, arguments):
     """scikit-learn and Numba take a second to import."""
@@ -63,19 +74,27 @@ try:
 except SystemExit as end:
     print("status", end.code, *sys.modules)
 """
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    run = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
     status, *loaded = run.stdout.rpartition("status ")[2].split()
     assert (status == "1") == ("nosuch.csv does not exist" in run.stderr)
     assert not {"numba", "sklearn", "scipy", "pandas", "matplotlib"} & set(loaded)
 
 
-# ---------------------------------------------------------------------------------------------- the console
+# --- the console
 
 
 @pytest.mark.parametrize(
     "error",
-    [InputError("two\nlines"), FileNotFoundError(2, "No such file", "x"), OSError(28, "disk"), MemoryError(), KeyboardInterrupt()],
-)  # fmt: skip
+    [
+        InputError("two\nlines"),
+        FileNotFoundError(2, "No such file", "x"),
+        OSError(28, "disk"),
+        MemoryError(),
+        KeyboardInterrupt(),
+    ],
+)
 def test_what_is_not_our_fault_ends_in_one_line(monkeypatch, error):
     def examine():
         raise error
@@ -83,7 +102,11 @@ def test_what_is_not_our_fault_ends_in_one_line(monkeypatch, error):
     monkeypatch.setattr(sys.modules["bionica.cli.doctor"], "examine", examine)
     result = CliRunner().invoke(app, ["doctor", "--json"])
     status = 130 if isinstance(error, KeyboardInterrupt) else 1
-    assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (status, "", 1)
+    assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (
+        status,
+        "",
+        1,
+    )
 
 
 def internal_error():
@@ -94,9 +117,13 @@ def library_error():
     np.linalg.inv(np.ones((2, 3)))
 
 
-@pytest.mark.parametrize("fault", [internal_error, library_error, lambda: int("x"), lambda: [][1]])
+@pytest.mark.parametrize(
+    "fault", [internal_error, library_error, lambda: int("x"), lambda: [][1]]
+)
 def test_an_internal_error_is_not_called_the_users(monkeypatch, fault):
-    """A ValueError that NumPy raises inside bionica is a fault of bionica, with the status of one."""
+    """A ValueError that NumPy raises inside bionica is a fault of bionica, with the
+    status of one.
+    """
     monkeypatch.setattr(sys.modules["bionica.cli.doctor"], "examine", fault)
     result = CliRunner().invoke(app, ["doctor"])
     assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (70, "", 1)
@@ -116,8 +143,13 @@ def test_an_error_that_the_library_raises_about_a_parameter_is_the_users(monkeyp
 def test_remedies_and_messages_name_options():
     """Nothing of Python is left of a remedy, or of a message about a parameter."""
     for remedy in REMEDIES.values():
-        assert not re.search(r"\w=|X\.T|_mixing|use \w+(NICA|Cone)", one_line(remedy)), remedy
-    assert one_line("n_components=6 is too large, n_components=None") == "--sources 6 is too large, --sources auto"
+        assert not re.search(
+            r"\w=|X\.T|_mixing|use \w+(NICA|Cone)", one_line(remedy)
+        ), remedy
+    assert (
+        one_line("n_components=6 is too large, n_components=None")
+        == "--sources 6 is too large, --sources auto"
+    )
     assert (
         one_line("pass axis=1, header=False or skip='3'; because=1")
         == "pass --axis 1, --no-header or --skip '3'; because=1"
@@ -125,7 +157,9 @@ def test_remedies_and_messages_name_options():
 
 
 def test_every_option_that_a_message_names_exists():
-    known = {name for command in (separate, sweep) for name in command.__annotations__} | {"no_header"}
+    known = {
+        name for command in (separate, sweep) for name in command.__annotations__
+    } | {"no_header"}
     for option in re.findall(r"--([a-z-]+)", " ".join(OPTIONS.values())):
         assert option.replace("-", "_") in known, option
 
@@ -133,8 +167,14 @@ def test_every_option_that_a_message_names_exists():
 def test_a_signal_just_before_a_read_ends_it():
     """As one that another thread receives: it does not interrupt the read."""
     descriptor, other = os.pipe()
-    session = Console(quiet=True).session(interrupted="stopped")  # restores the handlers of signals
-    with os.fdopen(descriptor, "rb") as stream, os.fdopen(other, "wb"), pytest.raises(typer.Exit) as ended, session:
+    # restores the handlers of signals
+    session = Console(quiet=True).session(interrupted="stopped")
+    with (
+        os.fdopen(descriptor, "rb") as stream,
+        os.fdopen(other, "wb"),
+        pytest.raises(typer.Exit) as ended,
+        session,
+    ):
         threading.Timer(0.1, signal.raise_signal, [signal.SIGINT]).start()
         StandardInput(stream).read(1)
     assert ended.value.exit_code == 130
@@ -143,7 +183,10 @@ def test_a_signal_just_before_a_read_ends_it():
 
 def test_a_signal_while_samples_are_answered_waits_for_the_next_read():
     """Before any is, it interrupts at once."""
-    with pytest.raises(typer.Exit) as ended, Console(json=True).session(interrupted="stopped"):
+    with (
+        pytest.raises(typer.Exit) as ended,
+        Console(json=True).session(interrupted="stopped"),
+    ):
         stdin = StandardInput(io.BytesIO(b"more"))
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGTERM)
@@ -178,12 +221,16 @@ class Interrupting:
 sys.meta_path.insert(0, Interrupting())
 main()
 """
-    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    result = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True
+    )
     assert (result.returncode, result.stderr) == (130, "Interrupted\n")
 
 
 def test_json_has_no_nan(capsys):
-    Console(json=True).result(["words"], {"a": [1.0, float("nan")], "b": (float("inf"),)})
+    Console(json=True).result(
+        ["words"], {"a": [1.0, float("nan")], "b": (float("inf"),)}
+    )
     assert capsys.readouterr().out == '{"a": [1.0, null], "b": [null]}\n'
 
 
@@ -193,11 +240,13 @@ def test_what_a_file_says_does_not_reach_the_terminal_as_a_command(tmp_path):
     text = header + "\n" + "".join(",".join(map(repr, row)) + "\n" for row in rows)
     (tmp_path / "x.csv").write_text(text)
     for arguments in ([], ["--skip", "\x1b[2Jred"], ["--skip", "no\x1b[2Jne"]):
-        result = CliRunner().invoke(app, ["separate", str(tmp_path / "x.csv"), "--force", *arguments])
+        result = CliRunner().invoke(
+            app, ["separate", str(tmp_path / "x.csv"), "--force", *arguments]
+        )
         assert not set("\x1b\x07\x9b") & set(result.output)
 
 
-# ---------------------------------------------------------------------------------------------- doctor
+# --- doctor
 
 
 def refuse(*_):
@@ -207,19 +256,25 @@ def refuse(*_):
 def test_doctor_passes_and_names_what_is_there(monkeypatch, tmp_path):
     """The package that is imported, not another one behind it on the path."""
     (tmp_path / "numpy-0.1.dist-info").mkdir()
-    (tmp_path / "numpy-0.1.dist-info" / "METADATA").write_text("Name: numpy\nVersion: 0.1\n")
+    (tmp_path / "numpy-0.1.dist-info" / "METADATA").write_text(
+        "Name: numpy\nVersion: 0.1\n"
+    )
     monkeypatch.setattr("sys.path", [*sys.path, str(tmp_path)])
     result = CliRunner().invoke(app, ["doctor", "--json"])
     assert result.exit_code == 0, result.output
     findings = json.loads(result.output)
     assert findings["self test"].startswith("passed")
     assert f"numpy {np.__version__}" in findings["required"]
-    monkeypatch.setattr(sys.modules["bionica.cli.doctor"], "self_test", lambda: "FAILED: error 1")
+    monkeypatch.setattr(
+        sys.modules["bionica.cli.doctor"], "self_test", lambda: "FAILED: error 1"
+    )
     assert CliRunner().invoke(app, ["doctor"]).exit_code == 1
 
 
 def test_a_cache_that_cannot_be_written_is_a_finding(monkeypatch, tmp_path):
-    """A read-only package, no home, or a full disk: Numba raises RuntimeError, which must not end in a traceback."""
+    """A read-only package, no home, or a full disk: Numba raises RuntimeError, which
+    must not end in a traceback.
+    """
     monkeypatch.setattr("os.access", lambda *_: False)
     monkeypatch.setattr("bionica.StreamingNICA.fit", refuse)
     result = CliRunner().invoke(app, ["doctor", "--json"])

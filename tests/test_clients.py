@@ -1,4 +1,6 @@
-"""The estimators inside other packages: each test runs against the real package, and is skipped by name where it is missing."""
+"""The estimators inside other packages: each test runs against the real package, and is
+skipped by name where it is missing.
+"""
 
 import sys
 from pathlib import Path
@@ -7,14 +9,22 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from bionica import BatchNICA, MinimumVolumeCone, NoncenteredWhitener, StreamingNICA, TwoCompartmentNICA
+from bionica import (
+    BatchNICA,
+    MinimumVolumeCone,
+    NoncenteredWhitener,
+    StreamingNICA,
+    TwoCompartmentNICA,
+)
 from bionica.datasets import mix, sparse_uniform
 
 #: What these packages warn of at import or in their own code is not ours.
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 NAMES = ["w400", "w410", "w420", "w430", "w440"]
-SEPARATING = [cls(3, random_state=0) for cls in (BatchNICA, MinimumVolumeCone, StreamingNICA)]
+SEPARATING = [
+    cls(3, random_state=0) for cls in (BatchNICA, MinimumVolumeCone, StreamingNICA)
+]
 
 
 @pytest.fixture(scope="module")
@@ -42,14 +52,20 @@ def samples(X):
 
 @pytest.fixture(scope="module")
 def river_transformer():
-    """The class of the page, with what river's checks ask for, where they can pickle it."""
+    """The class of the page, with what river's checks ask for, where they can pickle
+    it.
+    """
     pytest.importorskip("river")
     page = {"__name__": __name__}
     exec(compile(FIRST + CODE["river"], "river", "exec"), page)
     cls = globals()["RiverTransformer"] = page["RiverTransformer"]
     cls._unit_test_params = lambda self: [{"estimator": StreamingNICA(random_state=0)}]
-    # Features that come and go: river's adapter of scikit-learn's estimators skips these too.
-    skipped = {f"check_{kind}_features" for kind in ("emerging", "disappearing", "radically_disappearing")}
+    # Features that come and go: river's adapter of scikit-learn's estimators skips
+    # these too.
+    skipped = {
+        f"check_{kind}_features"
+        for kind in ("emerging", "disappearing", "radically_disappearing")
+    }
     cls._unit_test_skips = lambda self: skipped | {"check_learn_many_matches_learn_one"}
     return cls
 
@@ -61,14 +77,18 @@ def test_river_checks(river_transformer):
 
 
 def test_river_checks_of_a_local_rule(river_transformer, monkeypatch):
-    """River's data hold a date near 7e5: local rules, which assume mixtures of unit variance, diverge there unless it is scaled."""
+    """River's data hold a date near 7e5: local rules, which assume mixtures of unit
+    variance, diverge there unless it is scaled.
+    """
     from river import checks
     from river.preprocessing import StandardScaler
 
     def scaled(model, scale=1, datasets=checks._yield_datasets):
         for samples in datasets(model, scale):
             scaler = StandardScaler()
-            yield [(scaler.learn_one(x) or scaler.transform_one(x), y) for x, y in samples]
+            yield [
+                (scaler.learn_one(x) or scaler.transform_one(x), y) for x, y in samples
+            ]
 
     monkeypatch.setattr(checks, "_yield_datasets", scaled)
     checks.check_estimator(river_transformer(TwoCompartmentNICA(3, random_state=0)))
@@ -103,7 +123,9 @@ def test_river_transformer_is_the_estimator(river_transformer, X):
 @pytest.fixture(scope="module")
 def spectra():
     channels = np.arange(60)
-    return np.array([np.exp(-(((channels - center) / 6) ** 2)) + 0.02 for center in (15, 28, 40)])
+    return np.array(
+        [np.exp(-(((channels - center) / 6) ** 2)) + 0.02 for center in (15, 28, 40)]
+    )
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +140,9 @@ def worst(factors, spectra):
     return np.corrcoef(factors.T, spectra)[:3, 3:].max(axis=0).min()
 
 
-@pytest.mark.parametrize("estimator", SEPARATING[1:], ids=lambda estimator: type(estimator).__name__)
+@pytest.mark.parametrize(
+    "estimator", SEPARATING[1:], ids=lambda estimator: type(estimator).__name__
+)
 def test_factors_of_a_hyperspy_decomposition_are_the_spectra(image, spectra, estimator):
     estimator = clone(estimator)
     image.decomposition(algorithm=estimator, output_dimension=3, print_info=False)
@@ -130,17 +154,28 @@ def test_factors_of_a_hyperspy_decomposition_are_the_spectra(image, spectra, est
     assert np.abs(model - image.data).mean() < 0.02 * image.data.mean()
 
 
-@pytest.mark.parametrize("estimator", SEPARATING, ids=lambda estimator: type(estimator).__name__)
-def test_factors_of_a_hyperspy_blind_source_separation_are_the_spectra(image, spectra, estimator):
+@pytest.mark.parametrize(
+    "estimator", SEPARATING, ids=lambda estimator: type(estimator).__name__
+)
+def test_factors_of_a_hyperspy_blind_source_separation_are_the_spectra(
+    image, spectra, estimator
+):
     image.decomposition(algorithm="SVD", output_dimension=3, print_info=False)
-    options = {"on_loadings": True, "diff_order": 0, "whiten_method": None, "print_info": False}
+    options = {
+        "on_loadings": True,
+        "diff_order": 0,
+        "whiten_method": None,
+        "print_info": False,
+    }
     image.blind_source_separation(algorithm=clone(estimator), **options)
     assert worst(image.learning_results.bss_factors, spectra) > 0.998
     assert np.abs(image.get_bss_model().data - image.data).mean() < 1e-9
 
 
 @pytest.mark.parametrize(
-    "estimator", [*SEPARATING, NoncenteredWhitener(3)], ids=lambda estimator: type(estimator).__name__
+    "estimator",
+    [*SEPARATING, NoncenteredWhitener(3)],
+    ids=lambda estimator: type(estimator).__name__,
 )
 @pytest.mark.parametrize("package", ["pandas", "polars"])
 def test_data_frames(X, estimator, package):
@@ -151,7 +186,10 @@ def test_data_frames(X, estimator, package):
     assert type(Y) is frames.DataFrame
     assert list(Y.columns) == list(fitted.get_feature_names_out())
     assert list(fitted.feature_names_in_) == NAMES
-    np.testing.assert_allclose(Y.to_numpy(), clone(estimator).fit(X).transform(X), atol=1e-9)  # X is in another order
+    # X is in another order
+    np.testing.assert_allclose(
+        Y.to_numpy(), clone(estimator).fit(X).transform(X), atol=1e-9
+    )
     if hasattr(fitted, "partial_fit_transform"):
         assert type(clone(fitted).partial_fit_transform(frame)) is frames.DataFrame
     with pytest.raises(ValueError, match="feature names"):

@@ -1,4 +1,6 @@
-"""A Dask cluster of processes: workers that are killed or have no bionica, a scheduler that goes away, blocks that change."""
+"""A Dask cluster of processes: workers that are killed or have no bionica, a scheduler
+that goes away, blocks that change.
+"""
 
 import os
 import pickle
@@ -10,9 +12,15 @@ import time
 import numpy as np
 import pytest
 
-dask = pytest.importorskip("dask", reason="dask is not installed (the extra bionica[dask])")
-da = pytest.importorskip("dask.array", reason="dask is not installed (the extra bionica[dask])")
-distributed = pytest.importorskip("distributed", reason="distributed is not installed (the extra bionica[dask])")
+dask = pytest.importorskip(
+    "dask", reason="dask is not installed (the extra bionica[dask])"
+)
+da = pytest.importorskip(
+    "dask.array", reason="dask is not installed (the extra bionica[dask])"
+)
+distributed = pytest.importorskip(
+    "distributed", reason="distributed is not installed (the extra bionica[dask])"
+)
 
 from sklearn.base import clone  # noqa: E402
 from typer.testing import CliRunner  # noqa: E402
@@ -21,7 +29,9 @@ import bionica  # noqa: E402
 from bionica import BatchNICA, MinimumVolumeCone  # noqa: E402
 from bionica.cli import app  # noqa: E402
 
-N_BLOCKS, ROWS = 12, 5000  # more than the cone keeps
+# more than the cone keeps
+N_BLOCKS = 12
+ROWS = 5000
 
 
 def block(i, pause=0.0):
@@ -39,18 +49,27 @@ def in_memory():
     return np.concatenate([block(i) for i in range(N_BLOCKS)])
 
 
-ESTIMATORS = {"cone": MinimumVolumeCone(3, random_state=0), "batch": BatchNICA(3, random_state=0)}
-SPILL = {"distributed.worker.memory.target": 1e-4}  # of the memory of a worker: less than two blocks
+ESTIMATORS = {
+    "cone": MinimumVolumeCone(3, random_state=0),
+    "batch": BatchNICA(3, random_state=0),
+}
+# of the memory of a worker: less than two blocks
+SPILL = {"distributed.worker.memory.target": 1e-4}
 
 
 @pytest.fixture
 def client(request):
     """A cluster of two processes; a test may give options of Dask."""
-    options = {"distributed.comm.timeouts.connect": "3s"} | getattr(request, "param", {})
+    options = {"distributed.comm.timeouts.connect": "3s"} | getattr(
+        request, "param", {}
+    )
     with (
         dask.config.set(options),
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, memory_limit="4GiB", dashboard_address=None
+            n_workers=2,
+            threads_per_worker=1,
+            memory_limit="4GiB",
+            dashboard_address=None,
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
@@ -59,10 +78,17 @@ def client(request):
 
 @pytest.mark.parametrize(
     ("name", "persisted"),
-    [("cone", False), *(pytest.param(*case, marks=pytest.mark.slow) for case in [("cone", True), ("batch", True)])],
+    [
+        ("cone", False),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in [("cone", True), ("batch", True)]
+        ),
+    ],
 )
 def test_a_worker_that_is_killed_changes_no_bit(client, name, persisted):
-    X, estimator = array(block, 0.05), ESTIMATORS[name]
+    X = array(block, 0.05)
+    estimator = ESTIMATORS[name]
     quiet = estimator.fit(X).components_
     if persisted:
         X = X.persist()
@@ -74,7 +100,9 @@ def test_a_worker_that_is_killed_changes_no_bit(client, name, persisted):
     killer.join()
     assert pid not in client.run(os.getpid, on_error="ignore").values()
     np.testing.assert_array_equal(components, quiet)
-    np.testing.assert_allclose(components, estimator.fit(in_memory()).components_, atol=1e-10)
+    np.testing.assert_allclose(
+        components, estimator.fit(in_memory()).components_, atol=1e-10
+    )
 
 
 @pytest.mark.slow
@@ -82,7 +110,10 @@ def test_a_worker_that_is_killed_changes_no_bit(client, name, persisted):
 def test_blocks_that_are_spilled_to_disk_change_no_bit(client):
     X = array().persist()
     distributed.wait(X)
-    assert sum(client.run(lambda dask_worker: len(dask_worker.data.slow)).values()) > N_BLOCKS // 2
+    assert (
+        sum(client.run(lambda dask_worker: len(dask_worker.data.slow)).values())
+        > N_BLOCKS // 2
+    )
     for estimator in ESTIMATORS.values():
         spilled = estimator.fit(X).components_
         with dask.config.set(scheduler="synchronous"):
@@ -100,16 +131,24 @@ def anew(i):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("client", [{"distributed.scheduler.allowed-failures": 0}], indirect=True)
+@pytest.mark.parametrize(
+    "client", [{"distributed.scheduler.allowed-failures": 0}], indirect=True
+)
 def test_a_cluster_says_what_ended_a_fit(client):
     for estimator in map(clone, ESTIMATORS.values()):
-        with pytest.raises(bionica.ClusterError, match="several workers died at one block"):
+        with pytest.raises(
+            bionica.ClusterError, match="several workers died at one block"
+        ):
             estimator.fit(array(fatal))
-        with pytest.raises(ValueError, match=r"have changed between two passes.*X\.persist\(\)"):
+        with pytest.raises(
+            ValueError, match=r"have changed between two passes.*X\.persist\(\)"
+        ):
             estimator.fit(array(anew))
         assert not hasattr(estimator, "components_")
     client.run(lambda: sys.modules.update(bionica=None))
-    with pytest.raises(bionica.ClusterError, match="install the same version of bionica on all workers"):
+    with pytest.raises(
+        bionica.ClusterError, match="install the same version of bionica on all workers"
+    ):
         estimator.fit(array())
     assert not hasattr(estimator, "components_")
 
@@ -119,14 +158,21 @@ def test_a_scheduler_that_goes_away_is_named_and_leaves_the_model(client):
     cone = MinimumVolumeCone(3, random_state=0).fit(in_memory())
     before = pickle.dumps(cone)
     threading.Timer(0.5, client.sync, (client.cluster.scheduler.close,)).start()
-    with pytest.raises(bionica.ClusterError, match=r"the scheduler of the cluster is gone.*The model is unchanged"):
+    with pytest.raises(
+        bionica.ClusterError,
+        match=r"the scheduler of the cluster is gone.*The model is unchanged",
+    ):
         cone.fit(array(block, 0.3))
     assert pickle.dumps(cone) == before
 
 
 @pytest.mark.slow
-def test_a_scheduler_that_goes_away_while_sources_are_written_leaves_no_part_of_them(client, tmp_path):
-    zarr = pytest.importorskip("zarr", reason="zarr is not installed (the extra bionica[io])")
+def test_a_scheduler_that_goes_away_while_sources_are_written_leaves_no_part_of_them(
+    client, tmp_path
+):
+    zarr = pytest.importorskip(
+        "zarr", reason="zarr is not installed (the extra bionica[io])"
+    )
     zarr.create_array(str(tmp_path / "x.zarr"), data=in_memory(), chunks=(200, 6))
 
     def close():
@@ -136,7 +182,14 @@ def test_a_scheduler_that_goes_away_while_sources_are_written_leaves_no_part_of_
 
     closing = threading.Thread(target=close)
     closing.start()
-    options = ["--sources", "3", "--method", "cone", "--scheduler", client.scheduler.address]
+    options = [
+        "--sources",
+        "3",
+        "--method",
+        "cone",
+        "--scheduler",
+        client.scheduler.address,
+    ]
     result = CliRunner().invoke(app, ["separate", str(tmp_path / "x.zarr"), *options])
     closing.join()
     assert result.exit_code == 1
@@ -144,7 +197,9 @@ def test_a_scheduler_that_goes_away_while_sources_are_written_leaves_no_part_of_
     assert [path.name for path in tmp_path.iterdir()] == ["x.zarr"]
 
 
-@pytest.mark.parametrize("estimator", [clone(estimator) for estimator in ESTIMATORS.values()])
+@pytest.mark.parametrize(
+    "estimator", [clone(estimator) for estimator in ESTIMATORS.values()]
+)
 def test_blocks_that_change_between_passes_are_named(estimator):
     calls = []
 
@@ -154,7 +209,9 @@ def test_blocks_that_change_between_passes_are_named(estimator):
 
     with (
         dask.config.set(scheduler="synchronous"),
-        pytest.raises(ValueError, match=r"have changed between two passes.*X\.persist\(\)"),
+        pytest.raises(
+            ValueError, match=r"have changed between two passes.*X\.persist\(\)"
+        ),
     ):
         estimator.fit(array(other))
     assert not hasattr(estimator, "components_")
@@ -163,29 +220,63 @@ def test_blocks_that_change_between_passes_are_named(estimator):
 def test_separate_of_a_dask_array_is_that_of_the_array_in_memory():
     X = in_memory()
     with dask.config.set(scheduler="synchronous"):
-        there = bionica.separate(da.from_array(X, chunks=(7000, 6)), 3, method="cone", random_state=0)
+        there = bionica.separate(
+            da.from_array(X, chunks=(7000, 6)), 3, method="cone", random_state=0
+        )
     here = bionica.separate(X, 3, method="cone", random_state=0)
     np.testing.assert_allclose(there.components_, here.components_, atol=1e-12)
-    np.testing.assert_allclose(there.diagnosis_.uncertainty_.angle, here.diagnosis_.uncertainty_.angle, atol=1e-6)
+    np.testing.assert_allclose(
+        there.diagnosis_.uncertainty_.angle,
+        here.diagnosis_.uncertainty_.angle,
+        atol=1e-6,
+    )
     assert there.diagnosis_.ok == here.diagnosis_.ok
 
 
 @pytest.mark.filterwarnings("ignore:Port .* is already in use:UserWarning")
 def test_the_command_line_fits_and_writes_on_a_cluster(tmp_path):
-    zarr = pytest.importorskip("zarr", reason="zarr is not installed (the extra bionica[io])")
-    X, name = in_memory(), str(tmp_path / "x.zarr")
+    zarr = pytest.importorskip(
+        "zarr", reason="zarr is not installed (the extra bionica[io])"
+    )
+    X = in_memory()
+    name = str(tmp_path / "x.zarr")
     zarr.create_array(name, data=X, chunks=(7000, 4))
 
     def run(*options):
-        return CliRunner().invoke(app, ["separate", name, "--sources", "3", "--method", "cone", *map(str, options)])
+        return CliRunner().invoke(
+            app,
+            [
+                "separate",
+                name,
+                "--sources",
+                "3",
+                "--method",
+                "cone",
+                *map(str, options),
+            ],
+        )
 
-    kinds = {"n_workers": 1, "threads_per_worker": 1, "processes": False, "dashboard_address": ":0"}
+    kinds = {
+        "n_workers": 1,
+        "threads_per_worker": 1,
+        "processes": False,
+        "dashboard_address": ":0",
+    }
     with distributed.LocalCluster(**kinds) as cluster:
         address = cluster.scheduler_address
-        result = run("--scheduler", address, "--mixing", tmp_path / "pure.csv", "--model", tmp_path / "model")
+        result = run(
+            "--scheduler",
+            address,
+            "--mixing",
+            tmp_path / "pure.csv",
+            "--model",
+            tmp_path / "model",
+        )
         assert result.exit_code == 0, result.output
         cube = str(tmp_path / "cube.zarr")
-        zarr.create_array(cube, data=X.reshape(-1, 100, X.shape[1]), chunks=(70, 100, 4))
+        zarr.create_array(
+            cube, data=X.reshape(-1, 100, X.shape[1]), chunks=(70, 100, 4)
+        )
         form = ("--sources", "3", "--method", "cone", "--scheduler", address)
         assert CliRunner().invoke(app, ["separate", cube, *form]).exit_code == 0
         again = run("--scheduler", address)
@@ -197,8 +288,13 @@ def test_the_command_line_fits_and_writes_on_a_cluster(tmp_path):
     Y = zarr.open(str(tmp_path / "x-sources.zarr"), mode="r")[:]
     np.testing.assert_allclose(Y, expected.transform(X), atol=1e-8)
     assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "cube-sources.zarr", "cube.zarr", "model", "pure.csv", "x-sources.zarr", "x.zarr",
-    ]  # fmt: skip
+        "cube-sources.zarr",
+        "cube.zarr",
+        "model",
+        "pure.csv",
+        "x-sources.zarr",
+        "x.zarr",
+    ]
     maps = zarr.open(str(tmp_path / "cube-sources.zarr"), mode="r")[:]
     np.testing.assert_allclose(maps.reshape(-1, 3), expected.transform(X), atol=1e-8)
     wrong = run("--scheduler", address, "-o", tmp_path / "y.csv")

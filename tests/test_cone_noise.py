@@ -1,4 +1,6 @@
-"""What the cone believes about noise: counts, channels, distances outside, gains of closed data, memory; each by its definition."""
+"""What the cone believes about noise: counts, channels, distances outside, gains of
+closed data, memory; each by its definition.
+"""
 
 import numpy as np
 import pytest
@@ -8,7 +10,15 @@ from scipy.stats import norm
 from bionica import MinimumVolumeCone
 from bionica.cone import fit, sketch
 from bionica.cone.fit import Cone, Settings, better, distance_outside, largest_distance
-from bionica.cone.noise import FIRST_C, Leakage, channel_noise, coordinates, find_channels, leakages, next_wall
+from bionica.cone.noise import (
+    FIRST_C,
+    Leakage,
+    channel_noise,
+    coordinates,
+    find_channels,
+    leakages,
+    next_wall,
+)
 from bionica.cone.objective import Wall, unweighted
 from bionica.metrics import match_sources
 from bionica.offline.whitening import ArrayRows
@@ -18,7 +28,9 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 
 def spectra(d, k):
     x = np.linspace(0, 1, k)
-    return np.array([np.exp(-0.5 * ((x - c) / 0.15) ** 2) + 0.05 for c in np.linspace(0.2, 0.8, d)])
+    return np.array(
+        [np.exp(-0.5 * ((x - c) / 0.15) ** 2) + 0.05 for c in np.linspace(0.2, 0.8, d)]
+    )
 
 
 def closed(n, d=3, k=12, noise=0.0, seed=0):
@@ -31,27 +43,42 @@ def closed(n, d=3, k=12, noise=0.0, seed=0):
 @pytest.mark.parametrize("power", [-900, -600, 600, 900])
 @pytest.mark.parametrize("noise", ["estimate", 0.1])
 def test_channels_do_not_depend_on_the_unit_of_powers_of_two(power, noise):
-    X, unit = closed(50, k=30, noise=0.01)[1], 2.0**power
+    X = closed(50, k=30, noise=0.01)[1]
+    unit = 2.0**power
     plain = find_channels(X, 3, noise)
     scaled = find_channels(X * unit, 3, noise if noise == "estimate" else noise * unit)
     assert scaled.scale == plain.scale * unit
-    assert np.array_equal(scaled.rows(X * unit), plain.rows(X)) and np.array_equal(scaled.noise, plain.noise)
+    assert np.array_equal(scaled.rows(X * unit), plain.rows(X)) and np.array_equal(
+        scaled.noise, plain.noise
+    )
 
 
-def test_of_two_cones_the_one_that_settled_is_better_then_the_objective_then_less_noise(monkeypatch):
-    """Angles are in degrees: rows that are turned by 30 degrees in a tie; none if the second wins."""
+def test_of_two_cones_the_one_that_settled_is_better_then_the_objective_then_less_noise(
+    monkeypatch,
+):
+    """Angles are in degrees: rows that are turned by 30 degrees in a tie; none if the
+    second wins.
+    """
     turned = np.array([[np.cos(np.pi / 6), 0.5], [-0.5, np.cos(np.pi / 6)]])
 
     def cone(V, converged, noise=1.0):
-        return Cone(V, Wall(np.ones(2), np.full(2, noise), np.ones(2), np.ones(2)), 1, converged)
+        return Cone(
+            V, Wall(np.ones(2), np.full(2, noise), np.ones(2), np.ones(2)), 1, converged
+        )
 
-    settled, other = cone(np.eye(2), True), cone(turned, False)
+    settled = cone(np.eye(2), True)
+    other = cone(turned, False)
     assert better(None, settled, other, 5.0) == (settled, 5.0)
     assert better(None, other, settled, 5.0) == (settled, 0.0)
-    assert better(None, other, cone(np.eye(2), False), 5.0) == (other, pytest.approx(30))
+    assert better(None, other, cone(np.eye(2), False), 5.0) == (
+        other,
+        pytest.approx(30),
+    )
     quiet = cone(np.eye(2), False, 0.5)
     assert better(None, other, quiet, 50.0) == (quiet, 50.0)
-    monkeypatch.setattr(fit, "objective", lambda V, data, wall: 7.0 if V is turned else 3.0)
+    monkeypatch.setattr(
+        fit, "objective", lambda V, data, wall: 7.0 if V is turned else 3.0
+    )
     worse = cone(turned, True, 0.5)
     assert better(None, worse, settled, 5.0) == (settled, 0.0)
     assert better(None, settled, worse, 5.0) == (settled, 5.0)
@@ -61,7 +88,9 @@ def test_of_two_cones_the_one_that_settled_is_better_then_the_objective_then_les
 
 
 def test_weights_make_the_noise_of_counts_the_same_in_every_sample():
-    """z = w x / scale; totals differ by a factor of 50, and `noise` is the standard deviation of each channel."""
+    """z = w x / scale; totals differ by a factor of 50, and `noise` is the standard
+    deviation of each channel.
+    """
     rng = np.random.default_rng(0)
     S, X = closed(4000)
     expected = np.geomspace(100, 5000, len(S))[rng.permutation(len(S)), None] * X
@@ -74,14 +103,19 @@ def test_weights_make_the_noise_of_counts_the_same_in_every_sample():
     np.testing.assert_allclose(np.sqrt(error.mean(axis=0)), channels.noise, rtol=0.05)
     few = expected.sum(axis=1) < np.median(expected.sum(axis=1))
     assert error[few].sum() == pytest.approx(error[~few].sum(), rel=0.05)
-    np.testing.assert_allclose(channels.rows(counts, weighted=False), counts / channels.scale)
+    np.testing.assert_allclose(
+        channels.rows(counts, weighted=False), counts / channels.scale
+    )
 
 
 @pytest.mark.parametrize("noise", ["estimate", "poisson"])
 def test_counts_may_vary_by_more_than_the_poisson_law_says(noise):
-    """Negative binomial counts of a few hundred genes: 0.980 and 0.987 are the least of eight seeds."""
+    """Negative binomial counts of a few hundred genes: 0.980 and 0.987 are the least of
+    eight seeds.
+    """
     rng = np.random.default_rng(660_000)
-    A, S = 50 * rng.gamma(0.5, size=(3, 300)), rng.dirichlet([0.5] * 3, 200) * rng.uniform(0.5, 1.5, (200, 1))
+    A = 50 * rng.gamma(0.5, size=(3, 300))
+    S = rng.dirichlet([0.5] * 3, 200) * rng.uniform(0.5, 1.5, (200, 1))
     X = rng.poisson(S @ A * rng.gamma(2, 0.5, (200, 300))).astype(float)
     Y = MinimumVolumeCone(3, noise=noise, random_state=0).fit(X).transform(X)
     assert match_sources(S, Y, by="correlation").correlation.min() > 0.97
@@ -92,8 +126,12 @@ def test_counts_may_vary_by_more_than_the_poisson_law_says(noise):
 
 @pytest.mark.parametrize(("shared", "independent"), [(0.0, True), (0.1, False)])
 def test_the_noise_of_channels_is_fitted_only_if_it_is_independent(shared, independent):
-    """Eq. (3); otherwise it is what is left out of each channel, over the share of it that is left out."""
-    rng, n, k = np.random.default_rng(1), 20_000, 9
+    """Eq. (3); otherwise it is what is left out of each channel, over the share of it
+    that is left out.
+    """
+    rng = np.random.default_rng(1)
+    n = 20_000
+    k = 9
     D = np.geomspace(0.02, 0.1, k)
     S = rng.exponential(size=(n, 3))
     X = S @ rng.standard_normal((3, k)) + D * rng.standard_normal((n, k))
@@ -103,28 +141,37 @@ def test_the_noise_of_channels_is_fitted_only_if_it_is_independent(shared, indep
     rest = directions[:, : k - 3]
     left_out = (rest**2 @ values[: k - 3]) / np.sum(rest**2, axis=1)
     found = channel_noise(second, 3, n, *np.linalg.eigh(second))
-    np.testing.assert_allclose(found, D**2 if independent else left_out, rtol=0.25 if independent else 1e-9)
+    np.testing.assert_allclose(
+        found, D**2 if independent else left_out, rtol=0.25 if independent else 1e-9
+    )
     assert np.allclose(found, left_out) != independent
 
 
 @pytest.mark.parametrize(("q", "d", "freedom"), [(3, 1, 0), (5, 2, 1), (10, 3, 18)])
 @pytest.mark.parametrize("excess", [0.97, 1.03])
-def test_noise_is_that_of_channels_up_to_twice_the_misfit_of_chance(q, d, freedom, excess):
-    """Two channels with noise correlated by r: the misfit is -n log(1 - r^2). Chance: the mean of chi-squared, and two standard
-    deviations (of one degree more, because there may be none). A channel without noise has that of the others, or a thousandth.
+def test_noise_is_that_of_channels_up_to_twice_the_misfit_of_chance(
+    q, d, freedom, excess
+):
+    """Two channels with noise correlated by r: the misfit is -n log(1 - r^2). Chance:
+    the mean of chi-squared, and two standard deviations (of one degree more, because
+    there may be none). A channel without noise has that of the others, or a thousandth.
     """
-    n, limit = 5000, 2 * (freedom + 2 * np.sqrt(2 * freedom + 1))
+    n = 5000
+    limit = 2 * (freedom + 2 * np.sqrt(2 * freedom + 1))
     second = np.diag([100.0] * d + [4.0] * (q - d))
     second[-1, -2] = second[-2, -1] = 4 * np.sqrt(1 - np.exp(-excess * limit / n))
     found = channel_noise(second, d, n, *np.linalg.eigh(second))
     np.testing.assert_allclose(found[:d], 4 if excess < 1 else 0.004, rtol=1e-6)
     np.testing.assert_allclose(found[d:], 4, rtol=1e-6)
-    few = channel_noise(second, d, 3 * q - 1, *np.linalg.eigh(second))  # fewer than three samples for each channel
+    # fewer than three samples for each channel
+    few = channel_noise(second, d, 3 * q - 1, *np.linalg.eigh(second))
     np.testing.assert_allclose(few[:d], 0.004, rtol=1e-6)
 
 
 def test_coordinates_are_those_of_white_noise_and_known_spectra_are_kept():
-    rng, n, k = np.random.default_rng(2), 20_000, 10
+    rng = np.random.default_rng(2)
+    n = 20_000
+    k = 10
     D = np.geomspace(0.05, 0.5, k)
     A = rng.random((k, 3))
     E = D * rng.standard_normal((n, k))
@@ -133,22 +180,32 @@ def test_coordinates_are_those_of_white_noise_and_known_spectra_are_kept():
     Z = channels.rows(X)
     at = coordinates(Z.T @ Z / n, 3, n, channels, A[:, :1])
     np.testing.assert_allclose(at.matrix @ at.inverse, np.eye(3), atol=1e-9)
-    np.testing.assert_allclose(np.cov(at.matrix @ (E / channels.scale).T), at.variance * np.eye(3), atol=0.1)
+    np.testing.assert_allclose(
+        np.cov(at.matrix @ (E / channels.scale).T), at.variance * np.eye(3), atol=0.1
+    )
     np.testing.assert_allclose(at.inverse @ (at.matrix @ A[:, 0]), A[:, 0], atol=1e-9)
     assert at.known and at.variance == pytest.approx(1, abs=0.1)
 
 
 def test_an_error_of_the_model_counts_as_noise_of_every_coordinate():
-    """theta_{d+1} is the noise variance where it exceeds what is expected of white noise."""
-    rng, n, k = np.random.default_rng(2), 5000, 30
-    X = rng.exponential(size=(n, 3)) @ rng.random((3, k)) + 0.01 * rng.standard_normal((n, k))
-    X += 0.02 * rng.standard_normal((n, 1)) * rng.standard_normal(k)  # a baseline that varies
+    """theta_{d+1} is the noise variance where it exceeds what is expected of white
+    noise.
+    """
+    rng = np.random.default_rng(2)
+    n = 5000
+    k = 30
+    X = rng.exponential(size=(n, 3)) @ rng.random((3, k)) + 0.01 * rng.standard_normal(
+        (n, k)
+    )
+    # a baseline that varies
+    X += 0.02 * rng.standard_normal((n, 1)) * rng.standard_normal(k)
     channels = find_channels(X, 3, "estimate")
     Z = channels.rows(X)
     at = coordinates(Z.T @ Z / n, 3, n, channels, np.empty((k, 0)))
     white = (Z - Z @ at.matrix.T @ at.inverse.T) / at.channel_noise
     assert at.variance == pytest.approx(
-        np.linalg.eigvalsh(white.T @ white / n)[-1] / (1 + np.sqrt(27 / n)) ** 2, rel=0.02
+        np.linalg.eigvalsh(white.T @ white / n)[-1] / (1 + np.sqrt(27 / n)) ** 2,
+        rel=0.02,
     )
     assert at.variance > 3
 
@@ -169,7 +226,8 @@ def test_the_distance_outside_is_that_off_the_subspace_and_beyond_a_facet():
     rng = np.random.default_rng(0)
     _, X = closed(3000, noise=0.01)
     state = begun(X)
-    fit, at = state.fit, state.fit.coordinates
+    fit = state.fit
+    at = state.fit.coordinates
     inside = fit.mixing.sum(axis=1)  # all outputs are 1
     V = fit.cone.V
     facet = V[1] / np.linalg.norm(V[1])
@@ -178,24 +236,44 @@ def test_the_distance_outside_is_that_off_the_subspace_and_beyond_a_facet():
     off = at.channel_noise * rng.standard_normal(12)
     off -= at.inverse @ (at.matrix @ off)
     length = np.linalg.norm(off / at.channel_noise)
-    Z = np.stack([inside, at.inverse @ beyond, inside + 3 * off / length, at.inverse @ beyond + 12 * off / length])
+    Z = np.stack(
+        [
+            inside,
+            at.inverse @ beyond,
+            inside + 3 * off / length,
+            at.inverse @ beyond + 12 * off / length,
+        ]
+    )
     assert (V @ beyond)[[0, 2]].min() > 0
     np.testing.assert_allclose(distance_outside(Z, fit), [0, 5, 3, 13], atol=1e-9)
 
 
 def test_declared_outliers_are_their_share_and_three_standard_errors_of_their_number():
     distance = np.arange(10_000.0)
-    assert largest_distance(distance, 0.04) == pytest.approx((1 - 0.04 - 3 * 0.002) * 9999)
-    assert largest_distance(distance[:10], 0.4) == pytest.approx(0.3 * 9)  # most samples are no outliers
+    assert largest_distance(distance, 0.04) == pytest.approx(
+        (1 - 0.04 - 3 * 0.002) * 9999
+    )
+    # most samples are no outliers
+    assert largest_distance(distance[:10], 0.4) == pytest.approx(0.3 * 9)
 
 
 # --- leakage
 
 
 def parts_below(z):
-    """The parts of an atom, a unit density and a unit slope at zero, blurred by unit noise, that lie below z: by quadrature."""
+    """The parts of an atom, a unit density and a unit slope at zero, blurred by unit
+    noise, that lie below z: by quadrature.
+    """
     laws = (lambda y: 1.0, lambda y: y)
-    return np.array([norm.cdf(z), *(quad(lambda y, law=law: law(y) * norm.cdf(z - y), 0, z + 9)[0] for law in laws)])
+    return np.array(
+        [
+            norm.cdf(z),
+            *(
+                quad(lambda y, law=law: law(y) * norm.cdf(z - y), 0, z + 9)[0]
+                for law in laws
+            ),
+        ]
+    )
 
 
 @pytest.mark.parametrize(
@@ -204,24 +282,38 @@ def parts_below(z):
         (0.2, 0.1, -0.01, (0.5, 1.0, 2.0)),
         (0.02, 0.1, 0.01, (0.5, 1.0, 2.0)),  # an atom below 0.3 of the density is none
         (-0.02, 0.1, 0.01, (0.5, 1.0, 2.0)),
-        (0.2, 0.0, 0.01, (0.5, 1.0, 2.0)),  # the density is at least 0.3 of that of the second window
+        # the density is at least 0.3 of that of the second window
+        (0.2, 0.0, 0.01, (0.5, 1.0, 2.0)),
         (0.0, 0.0, 0.01, (0.5, 1.0, 1.0)),  # so is the force
-        (0.2, 0.01, 0.0, (0.0, 0.0, 0.0)),  # or 0.3 of that of an atom beside outputs of mean 1
+        # or 0.3 of that of an atom beside outputs of mean 1
+        (0.2, 0.01, 0.0, (0.0, 0.0, 0.0)),
     ],
 )
 def test_the_force_follows_from_the_windows(atom, density, slope, others):
-    """Eqs. (5) and (6), of one sample in each window, with the weights that such a source has; `others` are beside each part."""
+    """Eqs.
+
+    (5) and (6), of one sample in each window, with the weights that such a source has;
+    `others` are beside each part.
+    """
     below = np.array([np.zeros(3), *map(parts_below, (2.0, 4.0, 6.0))])
-    windows, parts = np.diff(below, axis=0), np.array([atom, density, slope])
-    weights, z, s = windows @ parts, np.array([-0.7, 3.0, 5.0, 7.0]), 0.1
+    windows = np.diff(below, axis=0)
+    parts = np.array([atom, density, slope])
+    weights = windows @ parts
+    z = np.array([-0.7, 3.0, 5.0, 7.0])
+    s = 0.1
     assert weights.min() > 0
     beside = windows @ (parts * others) / weights
     Y = np.array([s * z, *np.tile([*beside, 1.0], (2, 1))])
     found = leakages(Y, np.array([s, 1e-9, 1e-9]), np.array([*weights, 1.0]))
-    flat, root = weights[1] / 2, np.sqrt(2 * np.pi)
+    flat = weights[1] / 2
+    root = np.sqrt(2 * np.pi)
     density = max(density, 0.3 * flat)
     share = max(0, 1 - 0.3 * density / atom) if atom > 0 else 0
-    force = share * atom * others[0] / root + parts[1] * others[1] / 4 + slope * others[2] / (3 * root)
+    force = (
+        share * atom * others[0] / root
+        + parts[1] * others[1] / 4
+        + slope * others[2] / (3 * root)
+    )
     force = max(force, 0.3 * beside[1] * flat / 4, 0.3 * share * atom / root)
     atom *= share
     rho = (atom / 2 + 2 * density / (3 * root)) / (atom / 2 + density / root)
@@ -234,10 +326,15 @@ def test_the_force_follows_from_the_windows(atom, density, slope, others):
 
 
 def test_the_hardness_balances_the_leakage():
-    """Eq. (4): c_i <[-z_i]_+ y_j> / s_i = 1; the noise that tails show is pooled by the number of samples that show it."""
-    size, force = np.array([1.0, 2.0, 4.0]), np.array([0.01, 0.02, 0.1])
+    """Eq. (4): c_i <[-z_i]_+ y_j> / s_i = 1; the noise that tails show is pooled by the
+    number of samples that show it.
+    """
+    size = np.array([1.0, 2.0, 4.0])
+    force = np.array([0.01, 0.02, 0.1])
     wall = Wall(np.full(3, 3.0), np.full(3, 0.04), np.zeros(3), np.full(3, 1e5))
-    leaks = Leakage(force, np.array([1.0, 2.0, 4.0]), np.full(3, 500.0), np.full(3, 30.0))
+    leaks = Leakage(
+        force, np.array([1.0, 2.0, 4.0]), np.full(3, 500.0), np.full(3, 30.0)
+    )
     known, change = next_wall(wall, leaks, size, known=True)
     np.testing.assert_allclose(known.c * force, 0.2 * size)
     np.testing.assert_allclose(known.variance, 0.04)
@@ -245,13 +342,19 @@ def test_the_hardness_balances_the_leakage():
     one, _ = next_wall(wall, leaks, size, 10.0, known=True, one=True)
     np.testing.assert_allclose(one.c, 10 * np.exp(np.log(known.c).mean()))
     shown, _ = next_wall(wall, leaks, size, known=False, prior=0.01)
-    assert next_wall(wall._replace(c=shown.c), leaks, size, known=False, prior=0.01)[1] == pytest.approx(np.log(2))
-    few = next_wall(wall, leaks._replace(n_near=np.array([29.0, 30.0, 31.0])), size, known=True)[0]
+    assert next_wall(wall._replace(c=shown.c), leaks, size, known=False, prior=0.01)[
+        1
+    ] == pytest.approx(np.log(2))
+    few = next_wall(
+        wall, leaks._replace(n_near=np.array([29.0, 30.0, 31.0])), size, known=True
+    )[0]
     np.testing.assert_allclose(few.c, [FIRST_C, *known.c[1:]])
     # 30 samples of each output below zero, and a prior that counts for 30
     np.testing.assert_allclose(shown.variance, np.sqrt(0.04 * leaks.discrepancy * 0.01))
     pooled, _ = next_wall(wall, leaks, size, known=False)
-    np.testing.assert_allclose(pooled.variance, np.sqrt(0.04 * leaks.discrepancy * 0.08))
+    np.testing.assert_allclose(
+        pooled.variance, np.sqrt(0.04 * leaks.discrepancy * 0.08)
+    )
 
 
 @pytest.mark.parametrize(("n_near", "noisy"), [(29.0, False), (30.0, True)])
@@ -272,21 +375,27 @@ def test_spectra_hold_if_0_3_percent_of_the_energy_of_each_is_negative(share, un
     V = np.array([[1.0, -0.2], [0.3, 1.0]])
     data = unweighted(np.ones((1, 2)))._replace(B=unit * A @ V)
     assert fit._spectra_hold(V, data) == (share < 0.003)
-    assert fit._spectra_hold(V, data._replace(B=-data.B[:0]))  # spectra that may be negative
+    # spectra that may be negative
+    assert fit._spectra_hold(V, data._replace(B=-data.B[:0]))
 
 
 def test_facets_that_have_not_settled_say_so(monkeypatch):
     rng = np.random.default_rng(3)
     U = rng.dirichlet(np.full(3, 0.7), 900) @ rng.random((3, 3))
     monkeypatch.setattr(fit, "MAX_ROUNDS", 1)
-    V, sweeps, settled = fit.tighten(U, np.linalg.inv(U[:3].mean(axis=0) + np.eye(3)), U.mean(axis=0))
+    V, sweeps, settled = fit.tighten(
+        U, np.linalg.inv(U[:3].mean(axis=0) + np.eye(3)), U.mean(axis=0)
+    )
     assert (V.shape, sweeps, settled) == ((3, 3), 1, False)
 
 
 def test_sources_come_in_the_order_of_their_share_of_the_data():
-    """The energy of the spectrum times the variance of the amounts, whatever each of them is."""
+    """The energy of the spectrum times the variance of the amounts, whatever each of
+    them is.
+    """
     rng = np.random.default_rng(0)
-    A = np.array([[3.0, 0.1, 0.1, 0.2], [0.1, 1.0, 0.1, 0.3], [1.2, 1.1, 1.2, 1.3]])  # sums 3.4, 1.5, 4.8
+    # sums 3.4, 1.5, 4.8
+    A = np.array([[3.0, 0.1, 0.1, 0.2], [0.1, 1.0, 0.1, 0.3], [1.2, 1.1, 1.2, 1.3]])
     for amounts in ([1.0, 5.0, 1.0], [0.1, 1.0, 3.0], [1.0, 1.0, 1.0]):
         X = rng.exponential(amounts, size=(3000, 3)) @ A
         found = MinimumVolumeCone(3, random_state=0).fit(X)
@@ -295,10 +404,14 @@ def test_sources_come_in_the_order_of_their_share_of_the_data():
 
 
 def test_dark_samples_hide_no_facet():
-    """More samples at the apex than are given to a linear program, in any unit: they touch every facet, and say nothing."""
+    """More samples at the apex than are given to a linear program, in any unit: they
+    touch every facet, and say nothing.
+    """
     rng = np.random.default_rng(3)
     U = rng.dirichlet(np.full(3, 0.7), 900) @ rng.random((3, 3))
-    V, _, settled = fit.tighten(U, np.linalg.inv(U[:3].mean(axis=0) + np.eye(3)), U.mean(axis=0))
+    V, _, settled = fit.tighten(
+        U, np.linalg.inv(U[:3].mean(axis=0) + np.eye(3)), U.mean(axis=0)
+    )
     dark = np.vstack([np.zeros((1500, 3)), 1e-12 * U[:1], U])
     found, _, also = fit.tighten(dark, V + 0.01, U.mean(axis=0))
     assert settled and also
@@ -307,42 +420,67 @@ def test_dark_samples_hide_no_facet():
 
 
 def test_facets_that_noise_hides_are_those_of_nonnegative_ica():
-    """Signed mixtures with noise above the mean of the outputs: these are uncorrelated, as the rotation makes them."""
+    """Signed mixtures with noise above the mean of the outputs: these are uncorrelated,
+    as the rotation makes them.
+    """
     for noise, hidden in ((1.2, True), (0.3, False)):
         rng = np.random.default_rng(0)
         S = 10 * rng.exponential(size=(4000, 3)) * (rng.random((4000, 3)) < 0.1)
-        X = S @ np.linalg.qr(rng.standard_normal((8, 3)))[0].T + noise * rng.standard_normal((4000, 8))
-        cone = MinimumVolumeCone(3, normalize="mean", nonnegative_mixing=False, random_state=0).fit(X)
+        X = S @ np.linalg.qr(rng.standard_normal((8, 3)))[
+            0
+        ].T + noise * rng.standard_normal((4000, 8))
+        cone = MinimumVolumeCone(
+            3, normalize="mean", nonnegative_mixing=False, random_state=0
+        ).fit(X)
         assert (cone.noise_.max() > 1) == hidden
-        assert np.allclose(np.corrcoef(cone.components_ @ X.T), np.eye(3), atol=1e-9) == hidden
+        assert (
+            np.allclose(np.corrcoef(cone.components_ @ X.T), np.eye(3), atol=1e-9)
+            == hidden
+        )
 
 
 # --- gains
 
 
 def test_the_noise_does_not_change_the_gains_of_closed_data():
-    """g minimises <(g' s - 1)^2> over the sources, not over outputs with noise of covariance v V V'."""
+    """g minimises <(g' s - 1)^2> over the sources, not over outputs with noise of
+    covariance v V V'.
+    """
     _, X = closed(3000)
     state = begun(X)
     W = sketch.readout(state, SETTINGS).components
     np.testing.assert_allclose((X @ W.T).sum(axis=1), 1, atol=1e-6)
-    inverse, wall, v = state.fit.coordinates.inverse, state.fit.cone.wall, 0.01
-    raw = state.raw._replace(scatter=state.raw.scatter + state.raw.n * v * inverse @ inverse.T)
+    inverse = state.fit.coordinates.inverse
+    wall = state.fit.cone.wall
+    v = 0.01
+    raw = state.raw._replace(
+        scatter=state.raw.scatter + state.raw.n * v * inverse @ inverse.T
+    )
     cone = state.fit.cone._replace(wall=wall._replace(variance=np.full(3, v)))
     noisy = state._replace(raw=raw, fit=state.fit._replace(cone=cone))
     np.testing.assert_allclose(sketch.readout(noisy, SETTINGS).components, W, rtol=1e-9)
 
 
 def test_gains_are_nonnegative_least_squares_and_those_of_zero_a_share_of_the_mean():
-    """Sources (1, 0, 0), (0, 1, 0) and (1, 1, 2) sum to one with gains (1, 1, -1 / 2), and nearly so with (2, 2, 0) / 3."""
-    state, S = begun(closed(3000)[1]), np.array([[1.0, 0, 0], [0, 1, 0], [1, 1, 2]])
+    """Sources (1, 0, 0), (0, 1, 0) and (1, 1, 2) sum to one with gains (1, 1, -1 / 2),
+    and nearly so with (2, 2, 0) / 3.
+    """
+    state = begun(closed(3000)[1])
+    S = np.array([[1.0, 0, 0], [0, 1, 0], [1, 1, 2]])
     A = state.fit.mixing
-    raw = state.raw._replace(n=3.0, mean=A @ S.mean(axis=0), scatter=3 * A @ np.cov(S.T, bias=True) @ A.T)
+    raw = state.raw._replace(
+        n=3.0, mean=A @ S.mean(axis=0), scatter=3 * A @ np.cov(S.T, bias=True) @ A.T
+    )
     total, mean = (
-        sketch.readout(state._replace(raw=raw), SETTINGS._replace(normalize=by)).components for by in ("sum", "mean")
+        sketch.readout(
+            state._replace(raw=raw), SETTINGS._replace(normalize=by)
+        ).components
+        for by in ("sum", "mean")
     )
     gains = np.array([2 / 3, 2 / 3, 1 / (3 * S[:, 2].mean())])
-    np.testing.assert_allclose(total, mean * (gains * S.mean(axis=0))[:, np.newaxis], rtol=1e-6)
+    np.testing.assert_allclose(
+        total, mean * (gains * S.mean(axis=0))[:, np.newaxis], rtol=1e-6
+    )
 
 
 # --- streams
@@ -351,43 +489,71 @@ def test_gains_are_nonnegative_least_squares_and_those_of_zero_a_share_of_the_me
 @pytest.mark.parametrize(
     ("horizon", "solved"),
     [
-        (None, [3000, 5000, 8000, 12_000]),  # the number has grown by half, in blocks of 1000
-        (6000, [3000, 5000, 7000, 9000, 11_000, 13_000]),  # a quarter of the horizon, in blocks
+        # the number has grown by half, in blocks of 1000
+        (None, [3000, 5000, 8000, 12_000]),
+        # a quarter of the horizon, in blocks
+        (6000, [3000, 5000, 7000, 9000, 11_000, 13_000]),
         (1000, range(3000, 14_000, 1000)),
     ],
 )
 def test_the_cone_is_solved_each_time_the_samples_have_grown_by_half_or_a_quarter_of_the_horizon(
     horizon, solved, monkeypatch
 ):
-    found, solve = [], sketch.solve
-    monkeypatch.setattr(sketch, "solve", lambda state, settings: found.append(state.n) or solve(state, settings))
-    MinimumVolumeCone(3, horizon=horizon, random_state=0).partial_fit(closed(13_500, noise=0.01)[1])
+    found = []
+    solve = sketch.solve
+    monkeypatch.setattr(
+        sketch,
+        "solve",
+        lambda state, settings: found.append(state.n) or solve(state, settings),
+    )
+    MinimumVolumeCone(3, horizon=horizon, random_state=0).partial_fit(
+        closed(13_500, noise=0.01)[1]
+    )
     assert found == [*solved]
 
 
 @pytest.mark.parametrize(("asked", "after"), [("auto", False), (True, True)])
 def test_the_wall_on_spectra_falls_with_the_first_block_that_is_negative(asked, after):
     _, X = closed(4000, noise=0.005)
-    cone = MinimumVolumeCone(3, nonnegative_mixing=asked, random_state=0).partial_fit(X[:2000])
+    cone = MinimumVolumeCone(3, nonnegative_mixing=asked, random_state=0).partial_fit(
+        X[:2000]
+    )
     assert cone.nonnegative_mixing_
     assert cone.partial_fit(X[2000:3000]).nonnegative_mixing_
-    assert cone.partial_fit(X[3000:] - 0.3 * X[3000:].mean()).nonnegative_mixing_ == after
+    assert (
+        cone.partial_fit(X[3000:] - 0.3 * X[3000:].mean()).nonnegative_mixing_ == after
+    )
 
 
-def test_a_horizon_weighs_samples_by_their_age_and_forgets_those_older_than_two(monkeypatch):
-    horizon, n = 2000, 9000
+def test_a_horizon_weighs_samples_by_their_age_and_forgets_those_older_than_two(
+    monkeypatch,
+):
+    horizon = 2000
+    n = 9000
     _, X = closed(n, noise=0.01)
     X = X * np.linspace(1, 2, n)[:, None]
-    state = MinimumVolumeCone(3, horizon=horizon, random_state=0).partial_fit(X)._learner.learner.state
+    state = (
+        MinimumVolumeCone(3, horizon=horizon, random_state=0)
+        .partial_fit(X)
+        ._learner.learner.state
+    )
     np.testing.assert_array_equal(state.samples.number, np.arange(n - 2 * horizon, n))
     weight = np.exp(
         -(n - 1000 * np.maximum(np.arange(n) // 1000 + 1, 2)) / horizon
     )  # blocks of 1000 after the first 2000
-    np.testing.assert_allclose(state.channels.scale * state.raw.mean, weight @ X / weight.sum(), rtol=1e-9)
+    np.testing.assert_allclose(
+        state.channels.scale * state.raw.mean, weight @ X / weight.sum(), rtol=1e-9
+    )
     weights = []
     solve = sketch.fit_data
     monkeypatch.setattr(
-        sketch, "fit_data", lambda data, *args, **kw: weights.append(data.weights) or solve(data, *args, **kw)
+        sketch,
+        "fit_data",
+        lambda data, *args, **kw: (
+            weights.append(data.weights) or solve(data, *args, **kw)
+        ),
     )
     sketch.solve(state, SETTINGS._replace(horizon=horizon))
-    np.testing.assert_allclose(weights[0] / weights[0][-1], np.exp(-(n - 1 - state.samples.number) / horizon))
+    np.testing.assert_allclose(
+        weights[0] / weights[0][-1], np.exp(-(n - 1 - state.samples.number) / horizon)
+    )

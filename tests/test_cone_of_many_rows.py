@@ -1,4 +1,6 @@
-"""The cone of more rows than are kept: all of them decide, none are gathered, and blocks do not matter."""
+"""The cone of more rows than are kept: all of them decide, none are gathered, and
+blocks do not matter.
+"""
 
 import tracemalloc
 import warnings
@@ -31,7 +33,9 @@ def fitted(X, **options):
 def on_all_rows(X, noise="estimate"):
     """W of the fit that holds all rows at once."""
     seed = int(np.random.RandomState(0).randint(np.iinfo(np.int32).max))
-    settings = Settings(0.0, np.inf, None, np.empty((X.shape[1], 0)), 3, noise, seed=seed)
+    settings = Settings(
+        0.0, np.inf, None, np.empty((X.shape[1], 0)), 3, noise, seed=seed
+    )
     rows = ArrayRows(X)
     state = sketch.begin(rows, *sketch.sample_rows(rows, len(X)), settings)
     return sketch.readout(state, settings).components
@@ -42,17 +46,23 @@ def test_without_noise_the_cone_is_that_of_all_rows():
     cone = fitted(X)
     Y = X @ cone.components_.T
     assert Y.min() > -1e-7
-    np.testing.assert_allclose(cone.components_, on_all_rows(X), atol=1e-7 * np.abs(cone.components_).max())
+    np.testing.assert_allclose(
+        cone.components_, on_all_rows(X), atol=1e-7 * np.abs(cone.components_).max()
+    )
 
 
-@pytest.mark.parametrize(("snr_db", "k", "noise"), [(30, 6, "estimate"), (40, 3, "estimate"), (None, 6, "poisson")])
+@pytest.mark.parametrize(
+    ("snr_db", "k", "noise"),
+    [(30, 6, "estimate"), (40, 3, "estimate"), (None, 6, "poisson")],
+)
 def test_with_noise_it_is_within_the_error_of_the_fit_to_all_rows(snr_db, k, noise):
     S, X = mixed(1, snr_db=snr_db, k=k)
     if noise == "poisson":
         rng = np.random.default_rng(1)
         S = rng.exponential(size=(N, 3))
         X = rng.poisson(30 * S @ rng.random((3, 8))).astype(float)
-    W, full = fitted(X, noise=noise).components_, on_all_rows(X, noise)
+    W = fitted(X, noise=noise).components_
+    full = on_all_rows(X, noise)
     half = fitted(X[::2], noise=noise).components_
     size = np.abs(X @ full.T).mean(axis=0)
 
@@ -63,10 +73,18 @@ def test_with_noise_it_is_within_the_error_of_the_fit_to_all_rows(snr_db, k, noi
     assert sinr(S, X @ W.T) > sinr(S, X @ full.T) - 0.1
 
 
-def test_samples_near_facets_fill_their_memory_and_weigh_the_inverse_of_their_share(monkeypatch):
-    bytes_, calls, solve = 2**17, [], sketch.fit_data
+def test_samples_near_facets_fill_their_memory_and_weigh_the_inverse_of_their_share(
+    monkeypatch,
+):
+    bytes_ = 2**17
+    calls = []
+    solve = sketch.fit_data
     monkeypatch.setattr(sketch, "_BYTES", bytes_)
-    monkeypatch.setattr(sketch, "fit_data", lambda data, *args, **kw: calls.append(data) or solve(data, *args, **kw))
+    monkeypatch.setattr(
+        sketch,
+        "fit_data",
+        lambda data, *args, **kw: calls.append(data) or solve(data, *args, **kw),
+    )
     fitted(mixed(1, snr_db=30)[1])
     weights = calls[-1].weights
     assert weights.sum() == pytest.approx(1)
@@ -77,24 +95,38 @@ def test_samples_near_facets_fill_their_memory_and_weigh_the_inverse_of_their_sh
     assert (np.abs(weights @ deviation) < 4 * np.sqrt(weights**2 @ deviation**2)).all()
 
 
-@pytest.mark.parametrize(("snr_db", "options"), [(None, {}), (30, {}), (30, {"outliers": 0.01})])
+@pytest.mark.parametrize(
+    ("snr_db", "options"), [(None, {}), (30, {}), (30, {"outliers": 0.01})]
+)
 def test_a_dask_array_gives_the_same_for_any_blocks(snr_db, options):
     da = pytest.importorskip("dask.array")
     _, X = mixed(2, snr_db=snr_db)
     X[777] *= 1e5  # an outlier, which is left out
     cone = MinimumVolumeCone(**{"n_components": 3, "random_state": 0} | options).fit(X)
     for chunks in ((7000, 6), (20_001, 2)):
-        other = MinimumVolumeCone(**{"n_components": 3, "random_state": 0} | options).fit(
-            da.from_array(X, chunks=chunks)
+        other = MinimumVolumeCone(
+            **{"n_components": 3, "random_state": 0} | options
+        ).fit(da.from_array(X, chunks=chunks))
+        np.testing.assert_allclose(
+            other.components_,
+            cone.components_,
+            atol=1e-9 * np.abs(cone.components_).max(),
         )
-        np.testing.assert_allclose(other.components_, cone.components_, atol=1e-9 * np.abs(cone.components_).max())
-        np.testing.assert_array_equal(other._learner.state.samples.number, cone._learner.state.samples.number)
+        np.testing.assert_array_equal(
+            other._learner.state.samples.number, cone._learner.state.samples.number
+        )
     short = fitted(da.from_array(X[:700], chunks=(100, 6)), **options)
-    np.testing.assert_allclose(short.components_, fitted(X[:700], **options).components_)
+    np.testing.assert_allclose(
+        short.components_, fitted(X[:700], **options).components_
+    )
 
 
-@pytest.mark.parametrize(("rates", "noise", "worst"), [((0.2, 0.05), 0, 0.999), ((0.05, 0.1), 0.003, 0.95)])
-def test_a_reaction_is_known_as_a_curve_in_blocks_too_and_not_if_its_rows_are_shuffled(rates, noise, worst):
+@pytest.mark.parametrize(
+    ("rates", "noise", "worst"), [((0.2, 0.05), 0, 0.999), ((0.05, 0.1), 0.003, 0.95)]
+)
+def test_a_reaction_is_known_as_a_curve_in_blocks_too_and_not_if_its_rows_are_shuffled(
+    rates, noise, worst
+):
     da = pytest.importorskip("dask.array")
     C, A, _ = reaction(*rates)
     S = np.repeat(C, 170, axis=0)  # a random sample of 20,000 of 40,800 rows is kept
@@ -102,10 +134,19 @@ def test_a_reaction_is_known_as_a_curve_in_blocks_too_and_not_if_its_rows_are_sh
     shuffled = X[np.random.default_rng(1).permutation(len(X))]
     quality = []
     for rows in (X, shuffled):
-        cone, other = fitted(rows), fitted(da.from_array(rows, chunks=(7000, 50)))
-        same = 1e-6 if noise else 3e-3  # without noise the sources are hardly determined, and rounding decides
-        np.testing.assert_allclose(other.components_, cone.components_, atol=same * np.abs(cone.components_).max())
-        quality += [worst_correlation(S, cone.transform(X)), worst_correlation(S, other.transform(X))]
+        cone = fitted(rows)
+        other = fitted(da.from_array(rows, chunks=(7000, 50)))
+        # without noise the sources are hardly determined, and rounding decides
+        same = 1e-6 if noise else 3e-3
+        np.testing.assert_allclose(
+            other.components_,
+            cone.components_,
+            atol=same * np.abs(cone.components_).max(),
+        )
+        quality += [
+            worst_correlation(S, cone.transform(X)),
+            worst_correlation(S, other.transform(X)),
+        ]
     assert min(quality[:2]) > worst
     assert noise == 0 or max(quality[2:]) < worst  # without noise any order will do
 
@@ -123,21 +164,30 @@ def test_memory_is_bounded(snr_db):
 def test_wide_rows_are_projected_on_the_leading_directions_of_all():
     rng = np.random.default_rng(0)
     S = rng.exponential(size=(9000, 3))
-    X = S @ rng.random((3, 1100)) + 0.5 * rng.standard_normal((9000, 1100))  # 4,000 to 8,000 rows are kept
+    # 4,000 to 8,000 rows are kept
+    X = S @ rng.random((3, 1100)) + 0.5 * rng.standard_normal((9000, 1100))
     assert sinr(S, fitted(X).transform(X)) > 27
 
 
 @pytest.mark.parametrize("q", [1, 209, 210, 1000, 2097, 2098, 5000])
 def test_20_000_samples_are_kept_or_32_megabytes_but_no_fewer_than_2000(q):
     kept = sketch.capacity(q)
-    assert kept == 20_000 or kept * 8 * q <= 2**25 < (kept + 1) * 8 * q or (kept == 2000 and kept * 8 * q > 2**25)
+    assert (
+        kept == 20_000
+        or kept * 8 * q <= 2**25 < (kept + 1) * 8 * q
+        or (kept == 2000 and kept * 8 * q > 2**25)
+    )
     assert kept <= 20_000
 
 
 def test_marks_are_splitmix64():
     """The upper 53 bits of the published outputs for the seed 0."""
-    published = np.array([0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F], dtype=np.uint64)
-    np.testing.assert_array_equal(marks(np.arange(3.0)), (published >> np.uint64(11)) * 2.0**-53)
+    published = np.array(
+        [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F], dtype=np.uint64
+    )
+    np.testing.assert_array_equal(
+        marks(np.arange(3.0)), (published >> np.uint64(11)) * 2.0**-53
+    )
 
 
 @pytest.mark.parametrize("d", [2, 3, 7])
@@ -151,7 +201,9 @@ def test_probes_are_tilted_from_each_facet_by_angles_on_all_scales(d):
     np.testing.assert_allclose(shares, 1 / 3, atol=0.05)
     assert (size.min(), size.max()) == pytest.approx((0.01, 10), rel=0.05)
     direction = (tilts / size[..., np.newaxis]).reshape(-1, d)
-    np.testing.assert_allclose(direction.T @ direction / len(G), np.eye(d) / d, atol=0.05)
+    np.testing.assert_allclose(
+        direction.T @ direction / len(G), np.eye(d) / d, atol=0.05
+    )
 
 
 def test_the_random_sample_of_a_union_is_that_of_the_union_of_samples():
@@ -163,7 +215,9 @@ def test_the_random_sample_of_a_union_is_that_of_the_union_of_samples():
     np.testing.assert_array_equal(whole.z, X[whole.number.astype(int)])
     mark = marks(np.arange(30_000.0))
     np.testing.assert_array_equal(np.sort(np.argsort(mark)[:1000]), whole.number)
-    assert [len(sketch.sample_rows(ArrayRows(X[:n]), 1000)[0].z) for n in (1999, 2000)] == [1999, 1000]
+    assert [
+        len(sketch.sample_rows(ArrayRows(X[:n]), 1000)[0].z) for n in (1999, 2000)
+    ] == [1999, 1000]
 
 
 def test_extremes_do_not_depend_on_how_samples_are_cut():
@@ -176,7 +230,9 @@ def test_extremes_do_not_depend_on_how_samples_are_cut():
 
 @pytest.mark.parametrize("n", [1, 2, 3, 7, 8, 100])
 def test_parts_are_joined_in_order_as_a_tree(n):
-    depth = joined(((1, [i]) for i in range(n)), lambda a, b: (1 + max(a[0], b[0]), a[1] + b[1]))
+    depth = joined(
+        ((1, [i]) for i in range(n)), lambda a, b: (1 + max(a[0], b[0]), a[1] + b[1])
+    )
     assert depth[1] == list(range(n))
     assert depth[0] <= 1 + np.ceil(np.log2(n))
 
@@ -184,8 +240,14 @@ def test_parts_are_joined_in_order_as_a_tree(n):
 def test_totals_of_parts_are_those_of_all():
     X = np.random.default_rng(0).standard_normal((500, 6)) + np.arange(6)
     channels = find_channels(X, 3, "estimate")
-    whole, *parts = (sketch.totals(rows, channels, sketch.Gate()) for rows in (X, X[:200], X[200:]))
+    whole, *parts = (
+        sketch.totals(rows, channels, sketch.Gate()) for rows in (X, X[:200], X[200:])
+    )
     for total in (whole, sketch.merge_totals(*parts)):
         assert (total.least, total.largest) == (X.min(), X.max())
-        np.testing.assert_allclose(total.negative, np.sum(np.minimum(X, 0) ** 2, axis=0))
-        np.testing.assert_allclose(total.weighted.second, X.T @ X / (500 * channels.scale**2))
+        np.testing.assert_allclose(
+            total.negative, np.sum(np.minimum(X, 0) ** 2, axis=0)
+        )
+        np.testing.assert_allclose(
+            total.weighted.second, X.T @ X / (500 * channels.scale**2)
+        )

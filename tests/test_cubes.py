@@ -1,4 +1,6 @@
-"""Cubes (y, x, band): in Python, of xarray and in files; maps have the shape of the image."""
+"""Cubes (y, x, band): in Python, of xarray and in files; maps have the shape of the
+image.
+"""
 
 import numpy as np
 import pytest
@@ -15,7 +17,8 @@ from bionica.metrics import match_sources
 def cube(seed=0, shape=(30, 40), k=20, noise=0.005):
     """Maps (y, x, 3), spectra (3, band) and the cube."""
     rng = np.random.default_rng(seed)
-    S, A = rng.dirichlet([0.5] * 3, shape), rng.random((3, k))
+    S = rng.dirichlet([0.5] * 3, shape)
+    A = rng.random((3, k))
     return S, A, S @ A + noise * rng.standard_normal((*shape, k))
 
 
@@ -37,9 +40,15 @@ def test_separate_takes_a_cube_with_masked_pixels():
     mask = np.zeros(X.shape, bool)
     mask[3:6, 5:9] = True
     with pytest.warns(
-        UserWarning, match="separate: left out of X, because they have fewer numbers than n_components=3: 12 sample"
+        UserWarning,
+        match=(
+            "separate: left out of X, because they have fewer numbers than"
+            " n_components=3: 12 sample"
+        ),
     ):
-        found = bionica.separate(np.ma.masked_array(X, mask), 3, method="cone", random_state=0)
+        found = bionica.separate(
+            np.ma.masked_array(X, mask), 3, method="cone", random_state=0
+        )
     maps = found.transform(np.ma.masked_array(X, mask))
     assert np.isnan(maps[3:6, 5:9]).all() and np.isfinite(maps[~mask[..., 0]]).all()
     seen = ~mask[..., 0]
@@ -48,23 +57,40 @@ def test_separate_takes_a_cube_with_masked_pixels():
 
 def test_a_stack_of_images_is_not_taken_for_a_cube():
     _, _, X = cube()
-    smooth = np.exp(-(((np.linspace(0, 1, 30)[:, None] - [0.2, 0.5, 0.8]) / 0.2) ** 2))  # maps of few directions
-    X2 = (smooth[:, None] * smooth[None]) @ cube()[1] + 0.01 * np.random.default_rng(0).standard_normal((30, 30, 20))
+    # maps of few directions
+    smooth = np.exp(-(((np.linspace(0, 1, 30)[:, None] - [0.2, 0.5, 0.8]) / 0.2) ** 2))
+    X2 = (smooth[:, None] * smooth[None]) @ cube()[1] + 0.01 * np.random.default_rng(
+        0
+    ).standard_normal((30, 30, 20))
     for right in (X, X2, X[:6], X[..., :4], np.repeat(X, 3, axis=2)):
         bionica.samples.rows(bionica.samples.stand_in("t"), right, reset=True)
-        with pytest.raises(ValueError, match=r"pass np.moveaxis\(X, 0, -1\). If it is not, pass X.reshape\(-1, "):
-            bionica.samples.rows(bionica.samples.stand_in("t"), np.moveaxis(right, -1, 0), reset=True)
+        with pytest.raises(
+            ValueError,
+            match=r"pass np.moveaxis\(X, 0, -1\). If it is not, pass X.reshape\(-1, ",
+        ):
+            bionica.samples.rows(
+                bionica.samples.stand_in("t"), np.moveaxis(right, -1, 0), reset=True
+            )
 
 
 def test_xarray_in_and_out():
     xr = pytest.importorskip("xarray")
     _, _, X = cube()
     land = (("y", "x"), X[..., 0] > 0.5)
-    coords = {"y": 0.5 * np.arange(30), "band": np.arange(400, 420), "exposure": 3.0, "land": land}
+    coords = {
+        "y": 0.5 * np.arange(30),
+        "band": np.arange(400, 420),
+        "exposure": 3.0,
+        "land": land,
+    }
     given = xr.DataArray(X, dims=("y", "x", "band"), coords=coords)
     model = MinimumVolumeCone(3, random_state=0).fit(given)
     maps = model.transform(given)
-    assert maps.dims == ("y", "x", "source") and [*maps.source.values] == ["source_1", "source_2", "source_3"]
+    assert maps.dims == ("y", "x", "source") and [*maps.source.values] == [
+        "source_1",
+        "source_2",
+        "source_3",
+    ]
     assert {"y", "land", "exposure", "source"} == set(maps.coords)
     np.testing.assert_array_equal(maps.values, model.transform(X))
     assert model.inverse_transform(maps).dims == ("y", "x", "mixture")
@@ -85,20 +111,40 @@ def test_a_cube_in_a_file(tmp_path, suffix):
     with io.open_reader(path) as reader:
         assert reader.image_shape == (30, 40) and "30 x 40 pixels" in reader.notes[0]
         np.testing.assert_array_equal(reader.read(), X.reshape(-1, 20))
-        np.testing.assert_array_equal(reader.fetch(np.array([3, 50, 1100])), X.reshape(-1, 20)[[3, 50, 1100]])
-        np.testing.assert_array_equal(reader.fetch(slice(30, 95)), X.reshape(-1, 20)[30:95])
+        np.testing.assert_array_equal(
+            reader.fetch(np.array([3, 50, 1100])), X.reshape(-1, 20)[[3, 50, 1100]]
+        )
+        np.testing.assert_array_equal(
+            reader.fetch(slice(30, 95)), X.reshape(-1, 20)[30:95]
+        )
 
 
 def test_the_command_line_writes_maps(tmp_path):
     S, _, X = cube()
     np.save(tmp_path / "x.npy", X)
-    command = ["separate", str(tmp_path / "x.npy"), "--sources", "3", "--method", "cone", "-q"]
-    for out, read in (("y.npy", np.load), ("y.tif", lambda file: np.moveaxis(tifffile.imread(file), 0, 2))):
+    command = [
+        "separate",
+        str(tmp_path / "x.npy"),
+        "--sources",
+        "3",
+        "--method",
+        "cone",
+        "-q",
+    ]
+    for out, read in (
+        ("y.npy", np.load),
+        ("y.tif", lambda file: np.moveaxis(tifffile.imread(file), 0, 2)),
+    ):
         result = CliRunner().invoke(app, [*command, "-o", str(tmp_path / out)])
         assert result.exit_code == 0, result.output
         maps = read(tmp_path / out)
         assert maps.shape == (30, 40, 3)
-        assert match_sources(S.reshape(-1, 3), maps.reshape(-1, 3), by="correlation").correlation.min() > 0.99
+        assert (
+            match_sources(
+                S.reshape(-1, 3), maps.reshape(-1, 3), by="correlation"
+            ).correlation.min()
+            > 0.99
+        )
 
 
 def test_a_stack_in_a_file_is_refused(tmp_path):
@@ -108,14 +154,22 @@ def test_a_stack_in_a_file_is_refused(tmp_path):
 
 
 def test_the_matlab_files_of_unmixing(tmp_path):
-    """Laid out as those of Samson, Jasper Ridge and Urban: Y is bands x pixels, and pixels run down the columns of the image."""
+    """Laid out as those of Samson, Jasper Ridge and Urban: Y is bands x pixels, and
+    pixels run down the columns of the image.
+    """
     S, A, X = cube()
     Y = X.reshape(-1, 20, order="F").T
     truth = {"M": A.T, "A": S.reshape(-1, 3, order="F").T}
-    savemat(tmp_path / "x.mat", {"Y": Y, "nRow": 30.0, "nCol": 40.0, "maxValue": 1.0, **truth})
+    savemat(
+        tmp_path / "x.mat",
+        {"Y": Y, "nRow": 30.0, "nCol": 40.0, "maxValue": 1.0, **truth},
+    )
     with io.open_reader(tmp_path / "x.mat") as reader:
         assert reader.image_shape == (30, 40)
         np.testing.assert_array_equal(reader.read().reshape(X.shape), X)
-        assert "the array Y was read, and left out: maxValue, M, A (dataset= reads another)" in reader.notes
+        assert (
+            "the array Y was read, and left out: maxValue, M, A (dataset= reads"
+            " another)" in reader.notes
+        )
     with io.open_reader(tmp_path / "x.mat", dataset="M") as reader:
         assert reader.read().shape == (20, 3)

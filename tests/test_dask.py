@@ -1,4 +1,6 @@
-"""Dask arrays: the same result as in memory to rounding, for any chunks, and X is never gathered."""
+"""Dask arrays: the same result as in memory to rounding, for any chunks, and X is never
+gathered.
+"""
 
 import pickle
 import threading
@@ -6,8 +8,12 @@ import threading
 import numpy as np
 import pytest
 
-dask = pytest.importorskip("dask", reason="dask is not installed (the extra bionica[dask])")
-da = pytest.importorskip("dask.array", reason="dask is not installed (the extra bionica[dask])")
+dask = pytest.importorskip(
+    "dask", reason="dask is not installed (the extra bionica[dask])"
+)
+da = pytest.importorskip(
+    "dask.array", reason="dask is not installed (the extra bionica[dask])"
+)
 
 import bionica  # noqa: E402
 from bionica import BatchNICA, NoncenteredWhitener  # noqa: E402
@@ -21,13 +27,26 @@ def mixed(n_samples, d, k=None, noise=0.0, seed=0, dtype=np.float64):
 
 
 def ragged(n_rows, seed=0, n_chunks=9):
-    """Lengths of chunks that have nothing in common, an empty one and a single row among them."""
-    cuts = np.sort(np.random.default_rng(seed).choice(np.arange(2, n_rows - 2), n_chunks - 1, replace=False))
+    """Lengths of chunks that have nothing in common, an empty one and a single row
+    among them.
+    """
+    cuts = np.sort(
+        np.random.default_rng(seed).choice(
+            np.arange(2, n_rows - 2), n_chunks - 1, replace=False
+        )
+    )
     return (1, 0, *map(int, np.diff([1, *cuts, n_rows])))
 
 
 def fitted(nica):
-    names = ("negativity_", "ambiguity_", "n_iter_", "n_restarts_", "n_samples_seen_", "n_features_in_")
+    names = (
+        "negativity_",
+        "ambiguity_",
+        "n_iter_",
+        "n_restarts_",
+        "n_samples_seen_",
+        "n_features_in_",
+    )
     scalars = np.array([getattr(nica, name) for name in names])
     return [nica.components_, nica.mixing_, nica.whitening_, nica.mean_, scalars]
 
@@ -60,8 +79,16 @@ def two_threads():
 def test_the_fit_is_that_of_the_array_in_memory(n_components, X):
     n, k = X.shape
     here = BatchNICA(n_components, random_state=0).fit(X)
-    for chunks in [(n, k), (n // 7, k), (ragged(n), (k,)), (ragged(n, seed=1, n_chunks=40), (k,)), (997 + n // 50, 2)]:
-        there = BatchNICA(n_components, random_state=0).fit(da.from_array(X, chunks=chunks))
+    for chunks in [
+        (n, k),
+        (n // 7, k),
+        (ragged(n), (k,)),
+        (ragged(n, seed=1, n_chunks=40), (k,)),
+        (997 + n // 50, 2),
+    ]:
+        there = BatchNICA(n_components, random_state=0).fit(
+            da.from_array(X, chunks=chunks)
+        )
         assert_same(here, there)
         assert there.components_.dtype == X.dtype
 
@@ -75,17 +102,24 @@ def test_blocks_of_unknown_length_are_refused():
 
 
 class Watch:
-    """Makes the blocks of a Dask array and knows how many of their rows are alive at a time."""
+    """Makes the blocks of a Dask array and knows how many of their rows are alive at a
+    time.
+    """
 
     def __init__(self, n_blocks, rows, d):
         self.alive, self.most, self.made, self.lock = 0, 0, 0, threading.Lock()
         self.mixing = np.random.default_rng(0).standard_normal((d, d))
-        self.rows, self.d = rows, d
+        self.rows = rows
+        self.d = d
         blocks = [dask.delayed(self.make, pure=False)(i) for i in range(n_blocks)]
-        self.array = da.concatenate([da.from_delayed(b, (rows, d), dtype=np.float64) for b in blocks])
+        self.array = da.concatenate(
+            [da.from_delayed(b, (rows, d), dtype=np.float64) for b in blocks]
+        )
 
     def make(self, i):
-        block = np.random.default_rng(i).exponential(size=(self.rows, self.d)) @ self.mixing
+        block = (
+            np.random.default_rng(i).exponential(size=(self.rows, self.d)) @ self.mixing
+        )
         watched = Watched(block.shape)
         watched[:] = block
         watched.watch = self
@@ -140,7 +174,9 @@ def test_transform_is_lazy():
         read.append(len(block))
         return block
 
-    lazy = da.from_array(X, chunks=(3000, 5)).map_blocks(reading, dtype=X.dtype, meta=np.empty((0, 0)))
+    lazy = da.from_array(X, chunks=(3000, 5)).map_blocks(
+        reading, dtype=X.dtype, meta=np.empty((0, 0))
+    )
     Y = nica.transform(lazy)
     back = nica.inverse_transform(Y)
     assert read == []
@@ -149,12 +185,17 @@ def test_transform_is_lazy():
     np.testing.assert_array_equal(Y.blocks[0].compute(), nica.transform(X[:3000]))
     assert read == [3000]
     for pieces in (back, nica.inverse_transform(Y.rechunk((5000, 2)))):
-        np.testing.assert_allclose(pieces.compute(), nica.inverse_transform(nica.transform(X)), atol=1e-12)
+        np.testing.assert_allclose(
+            pieces.compute(), nica.inverse_transform(nica.transform(X)), atol=1e-12
+        )
 
 
-@pytest.mark.parametrize("estimator", [BatchNICA(3), BatchNICA("auto"), NoncenteredWhitener()])
+@pytest.mark.parametrize(
+    "estimator", [BatchNICA(3), BatchNICA("auto"), NoncenteredWhitener()]
+)
 def test_the_first_bad_row_is_named_though_a_later_block_is_read_before(estimator):
-    X, later = mixed(30_000, 3), threading.Event()
+    X = mixed(30_000, 3)
+    later = threading.Event()
     X[[13_000, 27_000], 1] = np.nan
 
     def slow(block, block_info=None):
@@ -164,7 +205,9 @@ def test_the_first_bad_row_is_named_though_a_later_block_is_read_before(estimato
         return block
 
     with pytest.raises(ValueError, match=r"X\[13000, 1\] is NaN"):
-        estimator.fit(da.from_array(X, chunks=(10_000, 3)).map_blocks(slow, dtype=X.dtype))
+        estimator.fit(
+            da.from_array(X, chunks=(10_000, 3)).map_blocks(slow, dtype=X.dtype)
+        )
 
 
 @pytest.mark.parametrize(
@@ -187,12 +230,23 @@ def test_networks_read_blocks_in_their_order(Neural, dtype):
     k = 3 if Neural is bionica.NonnegativePCA else 4
     X = mixed(9000, 3, k, dtype=dtype)
     lazy = da.from_array(X, chunks=(ragged(9000), (k,)))
-    rates = {"eta0": 0.01} if Neural in (bionica.TwoLayerNSM, bionica.NonnegativePCA) else {}
-    here, there = (Neural(3, random_state=0, n_epochs=2, **rates).fit(data) for data in (X, lazy))
+    rates = (
+        {"eta0": 0.01}
+        if Neural in (bionica.TwoLayerNSM, bionica.NonnegativePCA)
+        else {}
+    )
+    here, there = (
+        Neural(3, random_state=0, n_epochs=2, **rates).fit(data) for data in (X, lazy)
+    )
     np.testing.assert_allclose(there.components_, here.components_, rtol=0, atol=1e-12)
-    here, there = (Neural(3, random_state=0, **rates).partial_fit(data) for data in (X, lazy))
+    here, there = (
+        Neural(3, random_state=0, **rates).partial_fit(data) for data in (X, lazy)
+    )
     np.testing.assert_array_equal(there.components_, here.components_)
-    arriving = [Neural(3, random_state=0, **rates).partial_fit_transform(data) for data in (X, lazy)]
+    arriving = [
+        Neural(3, random_state=0, **rates).partial_fit_transform(data)
+        for data in (X, lazy)
+    ]
     np.testing.assert_array_equal(*arriving)
     Y = there.transform(lazy)
     assert isinstance(Y, da.Array)
@@ -203,18 +257,24 @@ def test_networks_read_blocks_in_their_order(Neural, dtype):
     back = here.inverse_transform(Y)
     assert isinstance(back, da.Array)
     assert back.dtype == dtype
-    np.testing.assert_allclose(back.compute(), here.inverse_transform(expected), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(
+        back.compute(), here.inverse_transform(expected), rtol=1e-5, atol=1e-5
+    )
 
 
 @pytest.mark.filterwarnings("ignore:Port .* is already in use:UserWarning")
 def test_a_cluster_gives_the_same():
-    distributed = pytest.importorskip("distributed", reason="distributed is not installed (the extra bionica[dask])")
+    distributed = pytest.importorskip(
+        "distributed", reason="distributed is not installed (the extra bionica[dask])"
+    )
     X = mixed(60_000, 3, 6)
     lazy = da.from_array(X, chunks=(ragged(60_000), (6,)))
     here = BatchNICA(3, random_state=0).fit(X)
     with (
         dask.config.set(scheduler=None),
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster,
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0"
+        ) as cluster,
         distributed.Client(cluster),
     ):
         there = BatchNICA(3, random_state=0).fit(lazy)
@@ -225,7 +285,8 @@ def test_a_cluster_gives_the_same():
     assert_same(here, persisted)
     np.testing.assert_allclose(Y, here.transform(X), rtol=0, atol=1e-8)
     np.testing.assert_array_equal(
-        network.components_, bionica.TwoCompartmentNICA(3, random_state=0).partial_fit(X).components_
+        network.components_,
+        bionica.TwoCompartmentNICA(3, random_state=0).partial_fit(X).components_,
     )
 
 

@@ -1,4 +1,6 @@
-"""Sources against their distributions, matrices against the paper's print, images against their pixels."""
+"""Sources against their distributions, matrices against the paper's print, images
+against their pixels.
+"""
 
 import sys
 import zlib
@@ -23,7 +25,8 @@ from bionica.datasets import (
 unhurried = settings(deadline=None, max_examples=30)
 seeds = st.integers(0, 2**32 - 1)
 
-# What is left when the zeros are taken out, as a frozen distribution; and the probability of 0.
+# What is left when the zeros are taken out, as a frozen distribution; and the
+# probability of 0.
 LAWS = {
     "sparse_uniform": (stats.uniform(scale=np.sqrt(48 / 5)), 0.5),
     "exponential": (stats.expon(), 0.0),
@@ -33,7 +36,9 @@ LAWS = {
 }
 
 
-@pytest.mark.parametrize(("kind", "law", "p_zero"), [(kind, *law) for kind, law in LAWS.items()])
+@pytest.mark.parametrize(
+    ("kind", "law", "p_zero"), [(kind, *law) for kind, law in LAWS.items()]
+)
 def test_sources_follow_their_law(kind, law, p_zero):
     n = 50_000
     S = random_sources(kind, n, 2, rng=1)
@@ -42,7 +47,9 @@ def test_sources_follow_their_law(kind, law, p_zero):
     if np.isfinite(law.support()[1]):
         assert law.ppf(0.999) < S.max() <= law.support()[1]
     for s in S.T:
-        assert np.mean(s == 0) == pytest.approx(p_zero, abs=5 * np.sqrt(p_zero * (1 - p_zero) / n))
+        assert np.mean(s == 0) == pytest.approx(
+            p_zero, abs=5 * np.sqrt(p_zero * (1 - p_zero) / n)
+        )
         assert stats.kstest(s[s > 0], law.cdf).pvalue > 1e-3
         fourth = np.mean((s - s.mean()) ** 4)
         assert s.var() == pytest.approx(1, abs=5 * np.sqrt(fourth / n))
@@ -55,7 +62,9 @@ def test_abundances_are_dirichlet_of_unit_variance(d):
     total = S.sum(axis=1)
     np.testing.assert_allclose(total, total[0])
     for s in S.T:
-        assert stats.kstest(s / total[0], stats.beta(0.5, (d - 1) / 2).cdf).pvalue > 1e-3
+        assert (
+            stats.kstest(s / total[0], stats.beta(0.5, (d - 1) / 2).cdf).pvalue > 1e-3
+        )
         assert s.var() == pytest.approx(1, abs=0.05)
     assert np.corrcoef(S.T)[0, 1] == pytest.approx(-1 / (d - 1), abs=0.03)
 
@@ -71,7 +80,13 @@ def test_odors_are_mixed_by_log_normal_affinities():
 
 
 @unhurried
-@given(kind=st.sampled_from([*LAWS]), seed=seeds, n=st.integers(1, 40), n_next=st.integers(1, 40), d=st.integers(1, 5))
+@given(
+    kind=st.sampled_from([*LAWS]),
+    seed=seeds,
+    n=st.integers(1, 40),
+    n_next=st.integers(1, 40),
+    d=st.integers(1, 5),
+)
 def test_blocks_of_one_generator_continue_each_other(kind, seed, n, n_next, d):
     whole = random_sources(kind, n + n_next, d, rng=seed)
     generator = np.random.default_rng(seed)
@@ -98,7 +113,10 @@ def test_seeds(draw):
     assert not np.array_equal(draw(), draw())
 
 
-@pytest.mark.parametrize(("rho", "df"), [(0.0, 4), (0.5, 4), (0.9, 1), (-0.4, 4), (-0.5, 4), (0.3, 2.5), (0.5, np.inf)])
+@pytest.mark.parametrize(
+    ("rho", "df"),
+    [(0.0, 4), (0.5, 4), (0.9, 1), (-0.4, 4), (-0.5, 4), (0.3, 2.5), (0.5, np.inf)],
+)
 def test_copula_has_uniform_margins_and_the_rank_correlation_of_its_rho(rho, df):
     n = 4000
     S = copula_uniform(n, 3, rho, df=df, rng=4)
@@ -111,14 +129,20 @@ def test_copula_has_uniform_margins_and_the_rank_correlation_of_its_rho(rho, df)
     # Kendall's tau of every elliptical copula, whatever its df.
     tau = 2 / np.pi * np.arcsin(rho)
     for i, j in ((0, 1), (0, 2), (1, 2)):
-        assert stats.kendalltau(S[:, i], S[:, j]).statistic == pytest.approx(tau, abs=5 * 0.7 / np.sqrt(n))
+        assert stats.kendalltau(S[:, i], S[:, j]).statistic == pytest.approx(
+            tau, abs=5 * 0.7 / np.sqrt(n)
+        )
 
 
 def test_mixtures_are_s_times_a_transposed():
     S = sparse_uniform(100, 3, rng=0)
     X, A = mix(S, rng=1)
     assert A.shape == (3, 3)
-    np.testing.assert_allclose(X, [[sum(A[i, j] * s[j] for j in range(3)) for i in range(3)] for s in S], rtol=1e-12)
+    np.testing.assert_allclose(
+        X,
+        [[sum(A[i, j] * s[j] for j in range(3)) for i in range(3)] for s in S],
+        rtol=1e-12,
+    )
     X, A = mix(S.astype(np.float32), n_mixtures=7, rng=1)
     assert X.shape == (100, 7)
     assert A.shape == (7, 3)
@@ -138,7 +162,8 @@ def test_noise_has_the_asked_ratio_in_every_mixture(snr_db):
 
 
 @pytest.mark.parametrize(
-    ("setting", "checksum"), [("d3", 3830043369), ("d10", 1066409646), ("images-printed", 14433669)]
+    ("setting", "checksum"),
+    [("d3", 3830043369), ("d10", 1066409646), ("images-printed", 14433669)],
 )
 def test_paper_mixing_is_as_printed(setting, checksum):
     """CRC-32 of the numbers in the paper's LaTeX source."""
@@ -149,13 +174,19 @@ def test_paper_mixing_is_as_printed(setting, checksum):
 
 
 def test_the_images_are_mixed_by_the_matrix_of_the_data_not_by_the_printed_one():
-    A, printed = paper_mixing("images"), paper_mixing("images-printed")
+    A = paper_mixing("images")
+    printed = paper_mixing("images-printed")
     assert np.sum(A**2) == pytest.approx(2.34, abs=0.005)
     assert np.sum(printed**2) == pytest.approx(14.65, abs=0.005)
     assert np.linalg.cond(A) < 3
     # To the digits that the least squares of the authors' data are exact to.
-    rows = [[-0.672782973, 0.508403817, 0.225806594], [-0.012076203, -0.372860189, 0.806204631]]
-    np.testing.assert_allclose(A, [*rows, [-0.454731770, -0.702256635, -0.301557802]], atol=6e-10)
+    rows = [
+        [-0.672782973, 0.508403817, 0.225806594],
+        [-0.012076203, -0.372860189, 0.806204631],
+    ]
+    np.testing.assert_allclose(
+        A, [*rows, [-0.454731770, -0.702256635, -0.301557802]], atol=6e-10
+    )
 
 
 def assert_grounded(S):
@@ -165,7 +196,9 @@ def assert_grounded(S):
 
 def affine(S, raw):
     """Whether each column of S is an increasing affine image of the same column of raw."""
-    return all(np.corrcoef(s, r)[0, 1] > 1 - 1e-12 for s, r in zip(S.T, raw.T, strict=True))
+    return all(
+        np.corrcoef(s, r)[0, 1] > 1 - 1e-12 for s, r in zip(S.T, raw.T, strict=True)
+    )
 
 
 def test_default_images_are_the_middle_of_scikit_images():
@@ -175,7 +208,13 @@ def test_default_images_are_the_middle_of_scikit_images():
     assert_grounded(S)
     middle = slice(130, 382)
     assert affine(
-        S, np.column_stack([getattr(data, n)()[middle, middle].ravel() for n in ("camera", "brick", "gravel")])
+        S,
+        np.column_stack(
+            [
+                getattr(data, n)()[middle, middle].ravel()
+                for n in ("camera", "brick", "gravel")
+            ]
+        ),
     )
     wide = natural_images(names=["grass", "moon"], size=100)
     assert wide.shape == (10_000, 2)
@@ -185,7 +224,9 @@ def test_default_images_are_the_middle_of_scikit_images():
 @pytest.fixture
 def pictures():
     rng = np.random.default_rng(9)
-    return [rng.integers(0, 256, shape, dtype=np.uint8) for shape in ((12, 10), (10, 14))]
+    return [
+        rng.integers(0, 256, shape, dtype=np.uint8) for shape in ((12, 10), (10, 14))
+    ]
 
 
 def test_a_folder_of_image_files(tmp_path, pictures):
@@ -195,9 +236,12 @@ def test_a_folder_of_image_files(tmp_path, pictures):
     (tmp_path / "notes.txt").write_text("not an image")
     S = natural_images(tmp_path)
     assert_grounded(S)
-    common = np.column_stack([pictures[1][:, 2:12].ravel(), pictures[0][1:11].ravel()])  # 10 by 10
+    # 10 by 10
+    common = np.column_stack([pictures[1][:, 2:12].ravel(), pictures[0][1:11].ravel()])
     assert affine(S, common)
-    np.testing.assert_array_equal(natural_images(tmp_path, names=["b.png", "a.png"]), S[:, ::-1])
+    np.testing.assert_array_equal(
+        natural_images(tmp_path, names=["b.png", "a.png"]), S[:, ::-1]
+    )
     assert natural_images(tmp_path, names=["a.png"], size=8).shape == (64, 1)
     io.imsave(tmp_path / "a.tif", pictures[1], check_contrast=False)
     np.testing.assert_array_equal(natural_images(str(tmp_path)), S[:, [0, 0, 1]])
@@ -210,7 +254,9 @@ def test_colours_become_luminance_and_transparency_is_ignored(tmp_path):
     rgba = np.random.default_rng(0).integers(0, 256, (8, 9, 4), dtype=np.uint8)
     luminance = rgba[..., :3] @ [0.2125, 0.7154, 0.0721]
     for channels, expected in ((4, luminance), (3, luminance), (2, rgba[..., 0])):
-        io.imsave(tmp_path / f"{channels}.png", rgba[..., :channels], check_contrast=False)
+        io.imsave(
+            tmp_path / f"{channels}.png", rgba[..., :channels], check_contrast=False
+        )
         S = natural_images(tmp_path, names=[f"{channels}.png"])
         assert_grounded(S)
         assert affine(S, expected.reshape(-1, 1))
@@ -218,7 +264,8 @@ def test_colours_become_luminance_and_transparency_is_ignored(tmp_path):
 
 def test_arrays_on_disk_need_no_scikit_image(tmp_path, pictures, monkeypatch):
     monkeypatch.setitem(sys.modules, "skimage", None)
-    a, b = pictures[0][:10], pictures[1][:, :10]
+    a = pictures[0][:10]
+    b = pictures[1][:, :10]
     np.save(tmp_path / "flat.npy", np.stack([a.ravel(), b.ravel()]))
     np.save(tmp_path / "stack.npy", np.stack([a, b]))
     S = natural_images(tmp_path / "flat.npy")
@@ -240,19 +287,34 @@ def test_arrays_on_disk_need_no_scikit_image(tmp_path, pictures, monkeypatch):
     ("call", "message"),
     [
         (lambda: sparse_uniform(0, 3), r"n_samples == 0"),
-        (lambda: random_sources("laplace", 10, 3), r"kind='laplace' is unknown.*'half_normal'"),
+        (
+            lambda: random_sources("laplace", 10, 3),
+            r"kind='laplace' is unknown.*'half_normal'",
+        ),
         (lambda: copula_uniform(10, 3, 1.0), r"rho=1.0 .*-0.5 <= rho < 1"),
         (lambda: copula_uniform(10, 1, -1.01), r"rho=-1.01 .*-1 <= rho < 1"),
         (lambda: copula_uniform(10, 3, 0.5, df=0), r"df=0 must be positive"),
         (lambda: mix(np.ones(4)), r"S has shape \(4,\)"),
-        (lambda: mix(np.ones((4, 3)), np.ones((3, 4))), r"A has shape \(3, 4\) and S has 3 columns"),
-        (lambda: mix(np.ones((4, 3)), np.ones((3, 3)), n_mixtures=4), r"n_mixtures=4 but A has 3 rows"),
+        (
+            lambda: mix(np.ones((4, 3)), np.ones((3, 4))),
+            r"A has shape \(3, 4\) and S has 3 columns",
+        ),
+        (
+            lambda: mix(np.ones((4, 3)), np.ones((3, 3)), n_mixtures=4),
+            r"n_mixtures=4 but A has 3 rows",
+        ),
         (lambda: random_mixing(2, 3, 10), r"n_mixtures=2 is less than n_sources=3"),
-        (lambda: random_mixing(3, 3, 0.99), r"condition=0.99 is not a condition number"),
+        (
+            lambda: random_mixing(3, 3, 0.99),
+            r"condition=0.99 is not a condition number",
+        ),
         (lambda: random_mixing(3, 3, 10, rms=0), r"rms=0 is not a size of entries"),
         (lambda: mix(np.ones((4, 3)), snr_db=float("nan")), r"snr_db=nan"),
         (lambda: mix(np.ones((4, 3)), snr_db=-np.inf), r"snr_db=-inf"),
-        (lambda: paper_mixing("d4"), r"setting='d4' is unknown: use one of 'd3', 'd10', 'images'"),
+        (
+            lambda: paper_mixing("d4"),
+            r"setting='d4' is unknown: use one of 'd3', 'd10', 'images'",
+        ),
         (lambda: natural_images(names=["lena"]), r"names holds 'lena'.*'camera'"),
         (lambda: natural_images(names="camera"), r"names='camera' is one string"),
     ],

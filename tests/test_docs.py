@@ -1,4 +1,6 @@
-"""The documentation: public names are in the reference with an example, pages run, versions agree; rules of the house."""
+"""The documentation: public names are in the reference with an example, pages run,
+versions agree; rules of the house.
+"""
 
 import inspect
 import pkgutil
@@ -19,7 +21,11 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "docs"))
 import outputs  # noqa: E402
 
-PAGES = [path for path in (ROOT / "docs").rglob("*.md") if not {"_build", "gallery", "generated"} & {*path.parts}]
+PAGES = [
+    path
+    for path in (ROOT / "docs").rglob("*.md")
+    if not {"_build", "gallery", "generated"} & {*path.parts}
+]
 PAGES += [ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY")]
 #: Modules whose `__all__` is public.
 _PARTS = ("metrics", "datasets", "plot", "sweep", "plain")
@@ -28,8 +34,11 @@ MODULES = ("bionica", *(f"bionica.{name}" for name in _PARTS))
 
 def listed():
     """Names of the API reference, with their modules."""
-    module, names = "", set()
-    text = "".join(path.read_text() for path in (ROOT / "docs" / "reference").glob("*.md"))
+    module = ""
+    names = set()
+    text = "".join(
+        path.read_text() for path in (ROOT / "docs" / "reference").glob("*.md")
+    )
     for line in text.splitlines():
         if line.startswith(".. currentmodule::"):
             module = line.split()[-1]
@@ -41,24 +50,43 @@ def listed():
 def public():
     """Public objects by their full names."""
     named = {
-        f"{name}.{item}": getattr(import_module(name), item) for name in MODULES for item in import_module(name).__all__
+        f"{name}.{item}": getattr(import_module(name), item)
+        for name in MODULES
+        for item in import_module(name).__all__
     }
     return {name: value for name, value in named.items() if not inspect.ismodule(value)}
 
 
 def methods(value):
-    """Public methods of a class that are not those of tuples, exceptions and scikit-learn's metadata routing."""
+    """Public methods of a class that are not those of tuples, exceptions and
+    scikit-learn's metadata routing.
+    """
     inherited = {*dir(tuple), *dir(Exception), "get_metadata_routing"}
-    names = [name for name in dir(value) if not name.startswith("_") and name not in inherited]
+    names = [
+        name
+        for name in dir(value)
+        if not name.startswith("_") and name not in inherited
+    ]
     return [
-        name for name in names if inspect.isfunction(method := getattr(value, name, None)) or inspect.ismethod(method)
+        name
+        for name in names
+        if inspect.isfunction(method := getattr(value, name, None))
+        or inspect.ismethod(method)
     ]
 
 
 def test_the_reference_has_every_public_name():
     names = {*public(), "bionica.io.open_reader"}
-    functions = [value for name, value in vars(reference).items() if inspect.isfunction(value) and name[0] != "_"]
-    names |= {f"bionica.reference.{value.__name__}" for value in functions if value.__module__ == reference.__name__}
+    functions = [
+        value
+        for name, value in vars(reference).items()
+        if inspect.isfunction(value) and name[0] != "_"
+    ]
+    names |= {
+        f"bionica.reference.{value.__name__}"
+        for value in functions
+        if value.__module__ == reference.__name__
+    }
     assert names == listed()
 
 
@@ -68,26 +96,49 @@ def test_a_name_of_the_reference_has_an_example_and_methods_have_docstrings(name
     value = getattr(import_module(module), item)
     assert ">>>" in inspect.getdoc(value)
     if inspect.isclass(value):
-        assert [method for method in methods(value) if not inspect.getdoc(getattr(value, method))] == []
+        assert [
+            method
+            for method in methods(value)
+            if not inspect.getdoc(getattr(value, method))
+        ] == []
 
 
 def test_pages_link_to_files_that_exist():
     for page in PAGES:
-        for target in re.findall(r"\]\(([^)#:]+?\.(?:md|png))(?:#[^)]*)?\)", page.read_text()):
-            assert (page.parent / target).exists(), f"{page.relative_to(ROOT)} links to {target}"
+        for target in re.findall(
+            r"\]\(([^)#:]+?\.(?:md|png))(?:#[^)]*)?\)", page.read_text()
+        ):
+            assert (page.parent / target).exists(), (
+                f"{page.relative_to(ROOT)} links to {target}"
+            )
 
 
 def test_pages_name_files_options_and_functions_that_exist():
-    roots = [Path(bionica.__file__).parent, *(ROOT / name for name in ("benchmarks", "tests", "docs", ".ci"))]
+    roots = [
+        Path(bionica.__file__).parent,
+        *(ROOT / name for name in ("benchmarks", "tests", "docs", ".ci")),
+    ]
     files = {str(path) for root in roots for path in root.rglob("*.*")} | {"/README.md"}
     code = "".join(Path(name).read_text() for name in files if name.endswith(".py"))
     for page in PAGES:
         text = page.read_text()
-        missing = [option for option in re.findall(r"(?<![\w-])--[a-z][\w-]+", text) if option not in code]
+        missing = [
+            option
+            for option in re.findall(r"(?<![\w-])--[a-z][\w-]+", text)
+            if option not in code
+        ]
         spans = " ".join(re.findall(r"`([^`\n]+)`", text))
-        paths = {*re.findall(r"[\w/-]+\.(?:py|md)\b", spans), *re.findall(r"\b\w+/\w+\.py\b", text)} - {"my_module.py"}
-        paths = {path.removeprefix("src") if path.startswith("src/") else f"/{path}" for path in paths}
-        missing += [path for path in paths if not any(name.endswith(path) for name in files)]
+        paths = {
+            *re.findall(r"[\w/-]+\.(?:py|md)\b", spans),
+            *re.findall(r"\b\w+/\w+\.py\b", text),
+        } - {"my_module.py"}
+        paths = {
+            path.removeprefix("src") if path.startswith("src/") else f"/{path}"
+            for path in paths
+        }
+        missing += [
+            path for path in paths if not any(name.endswith(path) for name in files)
+        ]
         names = re.findall(r"\bbionica(?:\.[a-zA-Z]\w*)+", text)
         missing += [name for name in names if not resolves(name)]
         assert missing == [], page.relative_to(ROOT)
@@ -110,7 +161,10 @@ def resolves(name):
     "page",
     [
         "README.md",
-        *(f"docs/{name}.md" for name in ("mixtures", "circuits", "local-nica", "paper/index")),
+        *(
+            f"docs/{name}.md"
+            for name in ("mixtures", "circuits", "local-nica", "paper/index")
+        ),
         *(f"docs/guides/{name}.md" for name in ("spectra", "images", "streams")),
     ],
 )
@@ -119,27 +173,49 @@ def test_the_python_of_a_page_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     X, _ = mix(sparse_uniform(3000, 5, rng=0), n_mixtures=12, snr_db=30, rng=0)
     given = {"X": X, "blocks": np.array_split(X, 3)}
-    given |= {"images": list(X.T.reshape(12, 50, 60)), "cube": X.reshape(50, 60, 12), "cubes": X.reshape(2, 25, 60, 12)}
-    np.savetxt("spectra.csv", X, delimiter=",", header=",".join(map(str, range(400, 412))), comments="")
+    given |= {
+        "images": list(X.T.reshape(12, 50, 60)),
+        "cube": X.reshape(50, 60, 12),
+        "cubes": X.reshape(2, 25, 60, 12),
+    }
+    np.savetxt(
+        "spectra.csv",
+        X,
+        delimiter=",",
+        header=",".join(map(str, range(400, 412))),
+        comments="",
+    )
     outcomes = list(outputs.run((ROOT / page).read_text(), given))
     assert outcomes
     for printed, block in outcomes:
         same = block[2] is None or alike(printed, block[2])
-        assert same, f"{page} shows another text than its code prints: python docs/outputs.py {page}\n{printed}"
+        assert same, (
+            f"{page} shows another text than its code prints: python docs/outputs.py"
+            f" {page}\n{printed}"
+        )
 
 
 def alike(*texts):
-    """Whether two texts have the same words, and numbers that differ by at most 5 % and one unit of the last digit."""
+    """Whether two texts have the same words, and numbers that differ by at most 5 % and
+    one unit of the last digit.
+    """
     here, there = (re.split(r"(\d+(?:\.\d+)?)", text) for text in texts)
     units = [10.0 ** -len(number.partition(".")[2]) for number in there[1::2]]
     return here[::2] == there[::2] and np.allclose(
-        *(np.array(text[1::2], float) / units for text in (here, there)), rtol=0.05, atol=1.001
+        *(np.array(text[1::2], float) / units for text in (here, there)),
+        rtol=0.05,
+        atol=1.001,
     )
 
 
 def test_a_wrong_number_on_a_page_is_noticed():
     assert alike("a 0.0110, 36 dB.", "a 0.0106, 38 dB.")
-    for text in ("a 0.0114, 38 dB.", "a 0.0106, 41 dB.", "b 0.0106, 38 dB.", "a 0.0106 dB."):
+    for text in (
+        "a 0.0114, 38 dB.",
+        "a 0.0106, 41 dB.",
+        "b 0.0106, 38 dB.",
+        "a 0.0106 dB.",
+    ):
         assert not alike(text, "a 0.0106, 38 dB.")
 
 
@@ -153,14 +229,23 @@ def test_the_version_is_the_same_everywhere():
 
 def test_private_names_of_other_libraries_are_behind_doors():
     package = Path(bionica.__file__).parent
-    nowhere = r"from sklearn[\w.]*\._|from sklearn.* import .*\b_|sklearn\.\w+\._|joblib\.externals|\._meta\b"
+    nowhere = (
+        r"from sklearn[\w.]*\._|from sklearn.* import"
+        r" .*\b_|sklearn\.\w+\._|joblib\.externals|\._meta\b"
+    )
     in_doors = r"numba\.core|numba\._|_nrt\b|\.entry_point\b"
-    sources = [path for path in sorted(package.rglob("*.py")) if "__pycache__" not in path.parts]
+    sources = [
+        path
+        for path in sorted(package.rglob("*.py"))
+        if "__pycache__" not in path.parts
+    ]
     found = [
         f"{path.relative_to(package)}: {line.strip()}"
         for path in sources
         for line in path.read_text().splitlines()
-        if re.search(nowhere if "_compat" in path.parts else f"{nowhere}|{in_doors}", line)
+        if re.search(
+            nowhere if "_compat" in path.parts else f"{nowhere}|{in_doors}", line
+        )
     ]
     assert found == []
 
@@ -168,11 +253,23 @@ def test_private_names_of_other_libraries_are_behind_doors():
 def test_what_several_docstrings_say_of_a_parameter_is_the_same():
     rooms = ("bionica.networks.", "bionica.streaming_nica", "bionica.cone.")
     public = [getattr(bionica, name) for name in bionica.__all__]
-    networks = [cls for cls in public if inspect.isclass(cls) and cls.__module__.startswith(rooms)]
-    shared = ("gamma, settle_tol, settle_steps", "n_epochs, shuffle", "random_state", "average")
+    networks = [
+        cls
+        for cls in public
+        if inspect.isclass(cls) and cls.__module__.startswith(rooms)
+    ]
+    shared = (
+        "gamma, settle_tol, settle_steps",
+        "n_epochs, shuffle",
+        "random_state",
+        "average",
+    )
     for name in shared:
         pattern = rf"^{re.escape(name)} : .*\n(?:    .*\n)+"
-        entries = {cls.__name__: re.findall(pattern, inspect.getdoc(cls), re.M) for cls in networks}
+        entries = {
+            cls.__name__: re.findall(pattern, inspect.getdoc(cls), re.M)
+            for cls in networks
+        }
         texts = {" ".join(found[0].split()) for found in entries.values() if found}
         assert sum(map(bool, entries.values())) > 1, name
         assert len(texts) == 1, (name, texts)
@@ -180,9 +277,19 @@ def test_what_several_docstrings_say_of_a_parameter_is_the_same():
 
 def test_signatures_are_readable():
     """Without the union that ArrayLike stands for."""
-    modules = [bionica, *(getattr(bionica, name) for name in ("metrics", "datasets", "plot", "io"))]
+    modules = [
+        bionica,
+        *(getattr(bionica, name) for name in ("metrics", "datasets", "plot", "io")),
+    ]
     public = [getattr(module, name) for module in modules for name in module.__all__]
-    public += [value for one in public if inspect.isclass(one) for _, value in inspect.getmembers(one, callable)]
-    signatures = [str(inspect.signature(one)) for one in public if inspect.isfunction(one)]
+    public += [
+        value
+        for one in public
+        if inspect.isclass(one)
+        for _, value in inspect.getmembers(one, callable)
+    ]
+    signatures = [
+        str(inspect.signature(one)) for one in public if inspect.isfunction(one)
+    ]
     assert len(signatures) > 100
     assert [text for text in signatures if "_NestedSequence" in text] == []

@@ -1,4 +1,6 @@
-"""Linear algebra of the kernels: how neurons settle (optimality, termination), and what the guards lift or leave alone."""
+"""Linear algebra of the kernels: how neurons settle (optimality, termination), and what
+the guards lift or leave alone.
+"""
 
 import numpy as np
 import pytest
@@ -6,7 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bionica
-from bionica.kernels.guards import lift_eigenvalues, lift_singular_values, standard_normal, uniform
+from bionica.kernels.guards import (
+    lift_eigenvalues,
+    lift_singular_values,
+    standard_normal,
+    uniform,
+)
 from bionica.kernels.rule import REGULARISED, SPECTRUM, UNSETTLED, inverse, scratch
 from bionica.kernels.settling import (
     Exact,
@@ -28,7 +35,9 @@ def positive_definite(rng, d, condition):
 
 
 def kkt_residual(M, c, z):
-    """Largest violation of z >= 0, w = Mz - c >= 0, z w = 0, relative to the terms that w is a difference of."""
+    """Largest violation of z >= 0, w = Mz - c >= 0, z w = 0, relative to the terms that
+    w is a difference of.
+    """
     w = M @ z - c
     scale = np.abs(M) @ np.abs(z) + np.abs(c).max() + np.finfo(float).tiny
     return np.abs(np.minimum(z * np.diag(M), w) / scale).max()
@@ -36,7 +45,8 @@ def kkt_residual(M, c, z):
 
 def solve(M, c, H=None, firing=0):
     """The fixed point by an inverse H, or by pivoting from a set of firing neurons."""
-    z, ws = np.zeros(len(c)), scratch(len(c), np.float64)
+    z = np.zeros(len(c))
+    ws = scratch(len(c), np.float64)
     ws.firing[:] = firing
     M = np.ascontiguousarray(M)
     if H is None:
@@ -56,7 +66,9 @@ def solve(M, c, H=None, firing=0):
     seed=st.integers(0, 10**6),
 )
 def test_kkt_on_every_positive_definite_matrix(d, condition, scale, lost, bias, seed):
-    """From an inverse that lost digits, or any warm start, whether few or most neurons fire: complementary to 1e-10."""
+    """From an inverse that lost digits, or any warm start, whether few or most neurons
+    fire: complementary to 1e-10.
+    """
     rng = np.random.default_rng(seed)
     M = positive_definite(rng, d, 10**condition) * 10**scale
     H = inverse(M) * (1 + lost * rng.standard_normal((d, d)))
@@ -69,7 +81,9 @@ def test_kkt_on_every_positive_definite_matrix(d, condition, scale, lost, bias, 
 
 
 def test_degenerate_ties():
-    """Neurons that neither fire nor strain (z_i = w_i = 0), many at once, from every kind of start."""
+    """Neurons that neither fire nor strain (z_i = w_i = 0), many at once, from every
+    kind of start.
+    """
     rng = np.random.default_rng(0)
     for d in (2, 5, 12):
         M = positive_definite(rng, d, 100.0)
@@ -96,20 +110,45 @@ def test_nearly_singular_is_regularised_and_counted():
 def test_gradient_that_runs_out_of_steps_is_counted():
     ws = scratch(2, float)
     eye = np.eye(2)
-    settle_lateral(ProjectedGradient(1e-3, 1e-12, 5), eye, eye, np.ones(2), np.zeros(2), ws, True)
+    settle_lateral(
+        ProjectedGradient(1e-3, 1e-12, 5), eye, eye, np.ones(2), np.zeros(2), ws, True
+    )
     y, n = np.zeros((2, 2))
-    settle_interneurons(ProjectedGradient(1e-3, 1e-12, 5), eye, eye, eye, eye, np.ones(2), y, n, ws, True)
+    settle_interneurons(
+        ProjectedGradient(1e-3, 1e-12, 5),
+        eye,
+        eye,
+        eye,
+        eye,
+        np.ones(2),
+        y,
+        n,
+        ws,
+        True,
+    )
     assert ws.events[UNSETTLED] == 2
 
 
-@pytest.mark.parametrize("eta0", [0.01, 0.05])  # from 0.1 on M comes close to singular now and then
-@pytest.mark.parametrize("name", ["TwoCompartmentNICA", "InterneuronNICA", "TwoLayerNSM"])
-@pytest.mark.parametrize("dtype", [float, pytest.param(np.float32, marks=pytest.mark.slow)])
+# from 0.1 on M comes close to singular now and then
+@pytest.mark.parametrize("eta0", [0.01, 0.05])
+@pytest.mark.parametrize(
+    "name", ["TwoCompartmentNICA", "InterneuronNICA", "TwoLayerNSM"]
+)
+@pytest.mark.parametrize(
+    "dtype", [float, pytest.param(np.float32, marks=pytest.mark.slow)]
+)
 def test_the_inverse_stays_the_inverse(name, eta0, dtype):
-    """999 updates between two recomputations; large rates make an antisymmetric part grow by 1e22 if there is any."""
-    d, eps = 4, np.finfo(dtype).eps
+    """999 updates between two recomputations; large rates make an antisymmetric part
+    grow by 1e22 if there is any.
+    """
+    d = 4
+    eps = np.finfo(dtype).eps
     _, X = mixtures(999, d, dtype=dtype)
-    state = getattr(bionica, name)(d, eta0=eta0, decay=0.0, random_state=0).partial_fit(X)._learner.state
+    state = (
+        getattr(bionica, name)(d, eta0=eta0, decay=0.0, random_state=0)
+        .partial_fit(X)
+        ._learner.state
+    )
     if name == "InterneuronNICA":
         np.testing.assert_array_equal(state.W_ny, state.W_yn.T)
         M = state.W_ny.astype(float) @ state.W_yn
@@ -122,9 +161,16 @@ def test_the_inverse_stays_the_inverse(name, eta0, dtype):
 @pytest.mark.slow
 @pytest.mark.parametrize("eta0", [0.01, 0.05])
 def test_separate_weights_that_have_met_go_on_as_they_were(eta0):
-    """In single precision W_ny and W_yn' become equal after a while: how the stream is cut must not show it."""
+    """In single precision W_ny and W_yn' become equal after a while: how the stream is
+    cut must not show it.
+    """
     X = mixtures(4000, 3, dtype=np.float32)[1]
-    whole, cut = (bionica.InterneuronNICA(3, decoupled=True, eta0=eta0, decay=1e-3, random_state=0) for _ in range(2))
+    whole, cut = (
+        bionica.InterneuronNICA(
+            3, decoupled=True, eta0=eta0, decay=1e-3, random_state=0
+        )
+        for _ in range(2)
+    )
     Y = whole.partial_fit_transform(X)
     parts = [cut.partial_fit_transform(X[i : i + 250]) for i in range(0, 4000, 250)]
     np.testing.assert_array_equal(np.vstack(parts), Y)
@@ -132,18 +178,25 @@ def test_separate_weights_that_have_met_go_on_as_they_were(eta0):
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_the_whitening_layer_keeps_its_inverse(dtype):
-    """To 1000 rounding units times the condition number. At rates of 0.1 the trajectory is chaotic and H may be lost for hundreds
-    of samples, which are then solved without it.
+    """To 1000 rounding units times the condition number. At rates of 0.1 the trajectory
+    is chaotic and H may be lost for hundreds of samples, which are then solved without
+    it.
     """
-    d, eps = 4, np.finfo(dtype).eps
+    d = 4
+    eps = np.finfo(dtype).eps
     _, X = mixtures(999, d, dtype=dtype)
-    network, errors = bionica.TwoLayerNSM(d, whitening_eta0=0.01, whitening_decay=0.0, random_state=0), []
+    network = bionica.TwoLayerNSM(
+        d, whitening_eta0=0.01, whitening_decay=0.0, random_state=0
+    )
+    errors = []
     for x in X:
         network.learn_one(x)
         state = network._learner.state
         W_hg = state.W_hg.astype(float)
         M = W_hg.T @ W_hg
-        errors.append(np.abs(state.H_hg @ M - np.eye(d)).max() / (eps * np.linalg.cond(M)))
+        errors.append(
+            np.abs(state.H_hg @ M - np.eye(d)).max() / (eps * np.linalg.cond(M))
+        )
     assert np.median(errors[-100:]) < 1e3
 
 
@@ -151,7 +204,9 @@ def test_nan_is_not_taken_for_silence():
     for c in (np.array([np.nan, 1.0]), np.array([np.inf, 1.0])):
         z = np.zeros(2)
         with np.errstate(all="ignore"):
-            settle_lateral(Exact(EPS), np.eye(2), np.eye(2), c, z, scratch(2, float), True)
+            settle_lateral(
+                Exact(EPS), np.eye(2), np.eye(2), c, z, scratch(2, float), True
+            )
         assert not np.isfinite(z).all()
 
 
@@ -164,7 +219,14 @@ def with_singular_values(rng, values, n):
 
 @pytest.mark.parametrize(
     "values",
-    [(2.0, 0.5, 1e-3), (1e6, 1.0, 5e-3), (1.0, 1e-3, 1e-5), (3.0, 1.0, 0.0), (0.0, 0.0, 0.0), (1.0, 0.5, 0.05)],
+    [
+        (2.0, 0.5, 1e-3),
+        (1e6, 1.0, 5e-3),
+        (1.0, 1e-3, 1e-5),
+        (3.0, 1.0, 0.0),
+        (0.0, 0.0, 0.0),
+        (1.0, 0.5, 0.05),
+    ],
 )
 @pytest.mark.parametrize("n", [3, 5])
 def test_small_singular_values_become_one(values, n):
@@ -174,14 +236,19 @@ def test_small_singular_values_become_one(values, n):
     lift_singular_values(W, EPS, ws)
     lifted = sum(value < 0.01 for value in values)
     assert ws.events[SPECTRUM] == lifted
-    expected = sorted([value if value >= 0.01 else 1.0 for value in values], reverse=True)
+    expected = sorted(
+        [value if value >= 0.01 else 1.0 for value in values], reverse=True
+    )
     np.testing.assert_allclose(np.linalg.svd(W, compute_uv=False), expected, rtol=1e-9)
     if not lifted:
         np.testing.assert_array_equal(W, before)
-    if lifted < 3 and min(values) > 0:  # what was large enough is as it was: W and before agree on those directions
+    # what was large enough is as it was: W and before agree on those directions
+    if lifted < 3 and min(values) > 0:
         u, s, vt = np.linalg.svd(before, full_matrices=False)
         keep = s >= 0.01
-        np.testing.assert_allclose(u[:, keep].T @ W @ vt[keep].T, np.diag(s[keep]), rtol=1e-9, atol=1e-9 * s[0])
+        np.testing.assert_allclose(
+            u[:, keep].T @ W @ vt[keep].T, np.diag(s[keep]), rtol=1e-9, atol=1e-9 * s[0]
+        )
 
 
 def test_opposite_eigenvalues():
@@ -190,7 +257,9 @@ def test_opposite_eigenvalues():
     np.testing.assert_allclose(np.linalg.eigvalsh(W), [1, 1])
 
 
-@pytest.mark.parametrize("values", [(2.0, 1.0, 1e-3), (5.0, -0.1, 0.5), (1.0, 1e-4, 1e-4)])
+@pytest.mark.parametrize(
+    "values", [(2.0, 1.0, 1e-3), (5.0, -0.1, 0.5), (1.0, 1e-4, 1e-4)]
+)
 def test_small_eigenvalues_become_one(values):
     Q = np.linalg.qr(np.random.default_rng(2).standard_normal((3, 3)))[0]
     W = (Q * values) @ Q.T

@@ -1,4 +1,6 @@
-"""The promises of the estimators: scikit-learn's contract, chunking, bad input, no aliasing, degenerate streams."""
+"""The promises of the estimators: scikit-learn's contract, chunking, bad input, no
+aliasing, degenerate streams.
+"""
 
 import pickle
 import threading
@@ -20,9 +22,16 @@ from conftest import ESTIMATORS, NETWORKS, mixtures, mixtures_for
 SINGLE_LAYER = [bionica.InterneuronNICA, bionica.TwoCompartmentNICA]
 FAST = {"guards": False, "eta0": 1e-3, "power": 0.6}
 SETTINGS = [
-    *((Network, {}, dtype) for Network in NETWORKS for dtype in (np.float64, np.float32)),
+    *(
+        (Network, {}, dtype)
+        for Network in NETWORKS
+        for dtype in (np.float64, np.float32)
+    ),
     *((Network, {"dynamics": "gradient"}, np.float64) for Network in SINGLE_LAYER),
-    *((Network, FAST | {"mean_window": 20}, np.float64) for Network in (*SINGLE_LAYER, bionica.TwoLayerNSM)),
+    *(
+        (Network, FAST | {"mean_window": 20}, np.float64)
+        for Network in (*SINGLE_LAYER, bionica.TwoLayerNSM)
+    ),
     *((Network, {"average": False}, np.float64) for Network in SINGLE_LAYER),
     (bionica.StreamingNICA, {"horizon": 60}, np.float64),
 ]
@@ -35,10 +44,15 @@ def seed_of(cls):
 def same_bits(a, b):
     def arrays(network):
         learner = network._learner
-        return {"waiting": learner.waiting} | ({} if learner.state is None else to_arrays(learner.state))
+        return {"waiting": learner.waiting} | (
+            {} if learner.state is None else to_arrays(learner.state)
+        )
 
-    left, right = arrays(a), arrays(b)
-    return left.keys() == right.keys() and all(np.array_equal(left[name], right[name]) for name in left)
+    left = arrays(a)
+    right = arrays(b)
+    return left.keys() == right.keys() and all(
+        np.array_equal(left[name], right[name]) for name in left
+    )
 
 
 @parametrize_with_checks(
@@ -46,11 +60,17 @@ def same_bits(a, b):
         *(Network() for Network in NETWORKS),
         *(BatchNICA(n) for n in (None, 1)),
         *(NoncenteredWhitener(n) for n in (None, 1)),
-        *(MinimumVolumeCone(None), MinimumVolumeCone(1), MinimumVolumeCone("auto", horizon=1000)),
+        *(
+            MinimumVolumeCone(None),
+            MinimumVolumeCone(1),
+            MinimumVolumeCone("auto", horizon=1000),
+        ),
     ]
 )
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # their data are not nonnegative mixtures,
-@pytest.mark.filterwarnings("ignore:.*(X has rank|n_components):UserWarning")  # are constant, or have no floor of noise
+# their data are not nonnegative mixtures,
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+# are constant, or have no floor of noise
+@pytest.mark.filterwarnings("ignore:.*(X has rank|n_components):UserWarning")
 def test_sklearn_contract(estimator, check):
     check(estimator)
 
@@ -63,7 +83,9 @@ def test_any_chunking_gives_the_same_bits(cls, kwargs, dtype):
         whole.partial_fit(X)
     else:
         whole.fit(X)
-    outputs = [cut.partial_fit_transform(X[a:b]) for a, b in ((0, 1), (1, 7), (7, 8), (8, 230))]
+    outputs = [
+        cut.partial_fit_transform(X[a:b]) for a, b in ((0, 1), (1, 7), (7, 8), (8, 230))
+    ]
     Y = again.partial_fit_transform(X)
     assert np.array_equal([one.learn_one(x) for x in X], Y)  # the paper's y_t
     assert same_bits(whole, cut)
@@ -84,9 +106,13 @@ def test_blocks_inside_fit_do_not_show(Network, monkeypatch):
 def test_output_as_each_sample_arrives_is_that_of_the_weights_before(Neural):
     _, X = mixtures(301, 3)
     network = Neural(random_state=0)
-    network.set_params(**{"average": False} if hasattr(network, "average") else {}).partial_fit(X[:300])
+    network.set_params(
+        **{"average": False} if hasattr(network, "average") else {}
+    ).partial_fit(X[:300])
     before = network.transform(X[300:])
-    np.testing.assert_allclose(network.partial_fit_transform(X[300:]), before, atol=1e-12)
+    np.testing.assert_allclose(
+        network.partial_fit_transform(X[300:]), before, atol=1e-12
+    )
 
 
 def test_epochs_and_shuffling(Network):
@@ -103,11 +129,19 @@ def test_epochs_and_shuffling(Network):
 
 BAD = {
     "NaN": (np.array([[1.0, 2, 3], [1, np.nan, 3]]), ValueError, r"X\[1, 1\] is NaN"),
-    "infinity": (np.array([[1.0, 2, 3], [1, 2, -np.inf]]), ValueError, r"X\[1, 2\] is infinity"),
+    "infinity": (
+        np.array([[1.0, 2, 3], [1, 2, -np.inf]]),
+        ValueError,
+        r"X\[1, 2\] is infinity",
+    ),
     "width": (np.ones((2, 4)), ValueError, "4 features.*expecting 3 features"),
     "empty": (np.ones((0, 3)), ValueError, "0 sample"),
     "no columns": (np.ones((3, 0)), ValueError, "0 feature"),
-    "text": (np.array([["a", "b", "c"]]), ValueError, "could not convert string|dtype='numeric'"),
+    "text": (
+        np.array([["a", "b", "c"]]),
+        ValueError,
+        "could not convert string|dtype='numeric'",
+    ),
     "sparse": (scipy.sparse.eye(3, format="csr"), TypeError, "[Ss]parse.*dense"),
     "complex": (np.ones((2, 3)) * 1j, ValueError, "Complex data not supported"),
     "one dimension": (np.ones(3), ValueError, "Expected 2D array"),
@@ -124,21 +158,29 @@ BAD_SAMPLES = [
 ]
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # few samples
+# few samples
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("cls", ESTIMATORS)
 def test_bad_input_names_itself_and_changes_nothing(cls):
     model = cls(3, **seed_of(cls)).fit(mixtures(400, 3)[1])
     before = pickle.dumps(model)
-    methods = [name for name in ("partial_fit", "partial_fit_transform", "transform", "fit") if hasattr(model, name)]
+    methods = [
+        name
+        for name in ("partial_fit", "partial_fit_transform", "transform", "fit")
+        if hasattr(model, name)
+    ]
     for case, (X, error, message) in BAD.items():
         if case == "NaN" and model._takes_missing:
             continue
-        for method in methods[: -1 if case == "width" else None]:  # fit starts again with any width
+        # fit starts again with any width
+        for method in methods[: -1 if case == "width" else None]:
             with pytest.raises(error, match=message):
                 getattr(model, method)(X)
             assert pickle.dumps(model) == before, (method, case)
     for x, message in BAD_SAMPLES:
-        for method in ("learn_one", "transform_one") if hasattr(model, "learn_one") else ():
+        for method in (
+            ("learn_one", "transform_one") if hasattr(model, "learn_one") else ()
+        ):
             with pytest.raises(ValueError, match=message):
                 getattr(model, method)(x)
             assert pickle.dumps(model) == before, (method, x)
@@ -146,24 +188,48 @@ def test_bad_input_names_itself_and_changes_nothing(cls):
 
 def test_bad_first_sample_leaves_the_network_unfitted(Network):
     network = Network()
-    for method, X in ((network.partial_fit, [[np.nan, 1]]), (network.fit, [[np.inf, 1]])):
+    for method, X in (
+        (network.partial_fit, [[np.nan, 1]]),
+        (network.fit, [[np.inf, 1]]),
+    ):
         with pytest.raises(ValueError, match=r"X\[0, 0\]"):
             method(X)
     with pytest.raises(ValueError, match="NaN"):
         network.learn_one([np.nan, 1])
-    assert not hasattr(network, "n_features_in_") and not hasattr(network, "components_")
+    assert not hasattr(network, "n_features_in_") and not hasattr(
+        network, "components_"
+    )
 
 
 @pytest.mark.parametrize(
     ("parameter", "value"),
     [
-        ("n_components", 0), ("n_components", 5), ("eta0", -1.0), ("eta0", "fast"), ("decay", -1), ("power", -1),
-        ("dynamics", "slow"), ("gamma", 0.0), ("settle_tol", 0.0), ("settle_steps", 0), ("mean_window", 0), ("init", "zeros"),
-        ("init", {"W_qq": np.eye(3)}), ("guards", ["fire"]), ("n_epochs", 0), ("shuffle", 3), ("random_state", "x"),
-        ("average", "yes"), ("horizon", 1), ("tau", 0), ("n_interneurons", 2),
-        ("eta0", lambda t: -1.0), ("eta0", lambda t: np.nan), ("eta0", 1e9),
+        ("n_components", 0),
+        ("n_components", 5),
+        ("eta0", -1.0),
+        ("eta0", "fast"),
+        ("decay", -1),
+        ("power", -1),
+        ("dynamics", "slow"),
+        ("gamma", 0.0),
+        ("settle_tol", 0.0),
+        ("settle_steps", 0),
+        ("mean_window", 0),
+        ("init", "zeros"),
+        ("init", {"W_qq": np.eye(3)}),
+        ("guards", ["fire"]),
+        ("n_epochs", 0),
+        ("shuffle", 3),
+        ("random_state", "x"),
+        ("average", "yes"),
+        ("horizon", 1),
+        ("tau", 0),
+        ("n_interneurons", 2),
+        ("eta0", lambda t: -1.0),
+        ("eta0", lambda t: np.nan),
+        ("eta0", 1e9),
     ],
-)  # fmt: skip
+)
 def test_bad_parameters_name_themselves(Network, parameter, value):
     if not hasattr(Network(), parameter):
         return
@@ -174,11 +240,15 @@ def test_bad_parameters_name_themselves(Network, parameter, value):
     with pytest.raises((ValueError, TypeError, ArithmeticError), match=parameter):
         for x in X:
             network.learn_one(x)
-    assert network.n_samples_seen_ < 300 if hasattr(network, "n_samples_seen_") else True
+    assert (
+        network.n_samples_seen_ < 300 if hasattr(network, "n_samples_seen_") else True
+    )
 
 
 def weights_of(network):
-    names = [name for name in dir(network) if name.startswith("W_") and name.endswith("_")]
+    names = [
+        name for name in dir(network) if name.startswith("W_") and name.endswith("_")
+    ]
     return {name.removesuffix("_"): getattr(network, name) for name in names}
 
 
@@ -204,8 +274,18 @@ def test_inputs_and_initial_weights_are_neither_changed_nor_kept(Neural):
     network.transform(X)
     assert np.array_equal(X, original)
     assert all(np.array_equal(init[name], kept[name]) for name in kept)
-    given = [X, *init.values(), network.components_, network.mixing_, *weights_of(network).values()]
-    assert not any(np.shares_memory(a, b) for a in to_arrays(network._learner.state).values() for b in given)
+    given = [
+        X,
+        *init.values(),
+        network.components_,
+        network.mixing_,
+        *weights_of(network).values(),
+    ]
+    assert not any(
+        np.shares_memory(a, b)
+        for a in to_arrays(network._learner.state).values()
+        for b in given
+    )
     copy = clone(network)
     assert not hasattr(copy, "n_samples_seen_")
     before = pickle.dumps(network)
@@ -234,13 +314,25 @@ def test_every_layout(Network, layout):
 
 
 def test_samples_that_do_not_settle_are_said():
-    with pytest.warns(UserWarning, match="raise settle_steps or settle_tol.*decoupled=False"):
-        bionica.InterneuronNICA(3, decoupled=True, settle_steps=1, random_state=0).fit(mixtures(300, 3)[1])
+    with pytest.warns(
+        UserWarning, match="raise settle_steps or settle_tol.*decoupled=False"
+    ):
+        bionica.InterneuronNICA(3, decoupled=True, settle_steps=1, random_state=0).fit(
+            mixtures(300, 3)[1]
+        )
 
 
 TABLE = {
-    "InterneuronNICA": {"d3": (1e-2, 1e-3), "d10": (1e-2, 1e-3), "images": (1e-3, 1e-6)},
-    "TwoCompartmentNICA": {"d3": (1e-1, 1e-2, 0.8), "d10": (1e-3, 1e-4, 0.03), "images": (1e-2, 1e-4, 0.5)},
+    "InterneuronNICA": {
+        "d3": (1e-2, 1e-3),
+        "d10": (1e-2, 1e-3),
+        "images": (1e-3, 1e-6),
+    },
+    "TwoCompartmentNICA": {
+        "d3": (1e-1, 1e-2, 0.8),
+        "d10": (1e-3, 1e-4, 0.03),
+        "images": (1e-2, 1e-4, 0.5),
+    },
     "TwoLayerNSM": {"d3": (1e-1, 1e-7), "d10": (1e-1, 1e-6), "images": (1e-1, 1e-6)},
     "NonnegativePCA": {"d3": (1e-2, 1e-5), "d10": (1e-2, 1e-5), "images": (1e-3, 1e-5)},
 }
@@ -249,9 +341,17 @@ TABLE = {
 @pytest.mark.parametrize("setting", ["d3", "d10", "images"])
 def test_published_settings_are_the_papers_table(Neural, setting):
     network = Neural.as_published(setting, random_state=5)
-    listed = (network.eta0, network.decay) + ((network.tau,) if hasattr(network, "tau") else ())
+    listed = (network.eta0, network.decay) + (
+        (network.tau,) if hasattr(network, "tau") else ()
+    )
     assert listed == TABLE[Neural.__name__][setting]
-    others = {"power": 1.0, "init": "random", "dynamics": "exact", "mean_window": None, "average": False}
+    others = {
+        "power": 1.0,
+        "init": "random",
+        "dynamics": "exact",
+        "mean_window": None,
+        "average": False,
+    }
     assert all(getattr(network, name, value) == value for name, value in others.items())
     assert network.n_components == {"d3": 3, "d10": 10, "images": 3}[setting]
     assert network.random_state == 5
@@ -262,13 +362,16 @@ def test_published_settings_are_the_papers_table(Neural, setting):
 
 
 def test_the_papers_claim_on_three_sources(Neural):
-    """Section 5.1: as published, error over the last tenth below 1e-3 in at least 9 of 10 runs."""
+    """Section 5.1: as published, error over the last tenth below 1e-3 in at least 9 of
+    10 runs.
+    """
     good = 0
     for seed in range(10):
         S = bionica.datasets.sparse_uniform(100_000, 3, rng=seed)
         X, _ = bionica.datasets.mix(S, bionica.datasets.paper_mixing("d3"))
         network = Neural.as_published("d3", random_state=seed)
-        if Neural is bionica.NonnegativePCA:  # it whitens offline: fit, then go on with the same data as a stream
+        # it whitens offline: fit, then go on with the same data as a stream
+        if Neural is bionica.NonnegativePCA:
             network.fit(X[:90_000])
             Y = network.partial_fit_transform(X[90_000:])
         else:
@@ -278,11 +381,16 @@ def test_the_papers_claim_on_three_sources(Neural):
 
 
 def test_two_threads_on_two_estimators(Network):
-    """The loop releases the GIL: what two threads learn side by side is what each learns alone."""
+    """The loop releases the GIL: what two threads learn side by side is what each
+    learns alone.
+    """
     data = [mixtures(20_000, 4, seed=seed)[1] for seed in (0, 1)]
     alone = [Network(random_state=0).fit(X) for X in data]
     together = [Network(random_state=0) for _ in data]
-    threads = [threading.Thread(target=network.fit, args=(X,)) for network, X in zip(together, data, strict=True)]
+    threads = [
+        threading.Thread(target=network.fit, args=(X,))
+        for network, X in zip(together, data, strict=True)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -298,7 +406,11 @@ def test_memory_does_not_grow_with_the_samples(Network):
     network.partial_fit(X)
     tracemalloc.start()
     try:
-        kept = [tracemalloc.get_traced_memory()[0] for _ in range(9) if network.partial_fit(X)]
+        kept = [
+            tracemalloc.get_traced_memory()[0]
+            for _ in range(9)
+            if network.partial_fit(X)
+        ]
     finally:
         tracemalloc.stop()
     assert network.n_samples_seen_ > 900_000
@@ -307,7 +419,9 @@ def test_memory_does_not_grow_with_the_samples(Network):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("cls", [cls for cls in ESTIMATORS if cls is not NoncenteredWhitener])
+@pytest.mark.parametrize(
+    "cls", [cls for cls in ESTIMATORS if cls is not NoncenteredWhitener]
+)
 def test_none_is_the_rank_of_the_data(cls):
     rng = np.random.default_rng(0)
     X = rng.exponential(size=(400, 3)) @ rng.random((3, 5))
@@ -320,14 +434,22 @@ def test_the_number_of_blas_threads_does_not_matter(cls):
     X = rng.exponential(size=(400, 60)) @ rng.random((60, 300))
     bits = []
     for threads in (1, 2):
-        with threadpool_limits(threads, user_api="blas"), warnings.catch_warnings(action="ignore"):
+        with (
+            threadpool_limits(threads, user_api="blas"),
+            warnings.catch_warnings(action="ignore"),
+        ):
             model = cls(4, **seed_of(cls)).fit(X)
-            bits.append(np.concatenate([model.components_.ravel(), model.transform(X).ravel()]))
+            bits.append(
+                np.concatenate([model.components_.ravel(), model.transform(X).ravel()])
+            )
     np.testing.assert_array_equal(*bits)
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # few samples
-@pytest.mark.parametrize("cls", [cls for cls in ESTIMATORS if cls is not NoncenteredWhitener])
+# few samples
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(
+    "cls", [cls for cls in ESTIMATORS if cls is not NoncenteredWhitener]
+)
 def test_outputs_have_names_and_spectra(cls):
     """Y @ spectra_ is the model of X."""
     model = cls(3).fit(mixtures(300, 3, 5)[1])

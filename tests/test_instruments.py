@@ -1,5 +1,7 @@
-"""Files of instruments: laid out by the description of the format (JCAMP-DX, SPC, ENVI), or written by flowio (FCS); of the others
-what we do with the answers of their packages. `benchmarks/instruments.py` reads files that instruments wrote."""
+"""Files of instruments: laid out by the description of the format (JCAMP-DX, SPC,
+ENVI), or written by flowio (FCS); of the others what we do with the answers of their
+packages. `benchmarks/instruments.py` reads files that instruments wrote.
+"""
 
 import struct
 import sys
@@ -16,16 +18,33 @@ WAVENUMBERS = [400.0, 402.0, 404.0, 406.0, 408.0, 410.0]
 
 
 def jcamp_text(y, title="sample", first=400.0, last=410.0, table="(X++(Y..Y))"):
-    """JCAMP-DX 4.24, section 5 and 6: labelled data records, AFFN, two lines of ordinates."""
+    """JCAMP-DX 4.24, section 5 and 6: labelled data records, AFFN, two lines of
+    ordinates.
+    """
     values = [
         f"{first} " + " ".join(f"{v * 1e4:.0f}" for v in y[:3]),
         f"{first + 6} " + " ".join(f"{v * 1e4:.0f}" for v in y[3:]),
     ]
     records = {
-        "TITLE": title, "JCAMP-DX": "4.24", "DATA TYPE": "INFRARED SPECTRUM", "XUNITS": "1/CM", "YUNITS": "ABSORBANCE",
-        "FIRSTX": first, "LASTX": last, "XFACTOR": "1.0", "YFACTOR": "0.0001", "NPOINTS": len(y), "FIRSTY": y[0], "XYDATA": table,
-    }  # fmt: skip
-    return "\n".join([*(f"##{key}={value}" for key, value in records.items()), *values, "##END="]) + "\n"
+        "TITLE": title,
+        "JCAMP-DX": "4.24",
+        "DATA TYPE": "INFRARED SPECTRUM",
+        "XUNITS": "1/CM",
+        "YUNITS": "ABSORBANCE",
+        "FIRSTX": first,
+        "LASTX": last,
+        "XFACTOR": "1.0",
+        "YFACTOR": "0.0001",
+        "NPOINTS": len(y),
+        "FIRSTY": y[0],
+        "XYDATA": table,
+    }
+    return (
+        "\n".join(
+            [*(f"##{key}={value}" for key, value in records.items()), *values, "##END="]
+        )
+        + "\n"
+    )
 
 
 def test_jcamp_dx_by_its_description(tmp_path):
@@ -54,7 +73,9 @@ def test_jcamp_dx_that_contradicts_itself_is_refused(tmp_path):
         open_reader(tmp_path / "x.jdx")
     (tmp_path / "a.jdx").write_text(jcamp_text(X[0]))
     (tmp_path / "b.jdx").write_text(jcamp_text(X[0], first=500.0, last=510.0))
-    with pytest.raises(InputError, match=r"b.jdx has another axis than .*a.jdx: interpolate"):
+    with pytest.raises(
+        InputError, match=r"b.jdx has another axis than .*a.jdx: interpolate"
+    ):
         open_reader([tmp_path / "a.jdx", tmp_path / "b.jdx"])
 
 
@@ -68,7 +89,9 @@ def packed_jcamp(path, lines, n, **more):
         **more,
     }
     head = "\n".join(f"##{key}= {value}" for key, value in records.items())
-    path.write_text(f"{head}\n##XYDATA= (X++(Y..Y))\n" + "\n".join(lines) + "\n##END=\n\x1a")
+    path.write_text(
+        f"{head}\n##XYDATA= (X++(Y..Y))\n" + "\n".join(lines) + "\n##END=\n\x1a"
+    )
     return path
 
 
@@ -83,15 +106,19 @@ RAMP = [1, 2, 3, 3, 2, 1, 0, -1, -2, -3]
         (["0 1e0 2.0E+00,30e-1 3 2 1 0 -1 -2 -3"], RAMP),
         (["0ABCCBA", "6@abc"], RAMP),
         (["0ABCTBA", "6@abc"], RAMP),
-        (["0AJT%jU", "6@jU"], RAMP),  # the second line repeats the last ordinate of a difference
+        # the second line repeats the last ordinate of a difference
+        (["0AJT%jU", "6@jU"], RAMP),
         (["0AJT%jX"], RAMP),
         (["0AJT%jX", "9c"], RAMP),
         (["0A23K5j0S", "2A38T", "3A40"], [123, 148, 138, 138, 140]),
-        (["0e12%"], [-512, -512]),  # a digit: an exponent only in tables without other packed digits
+        # a digit: an exponent only in tables without other packed digits
+        (["0e12%"], [-512, -512]),
     ],
 )
 def test_jcamp_dx_packs_ordinates_in_every_form_of_its_description(tmp_path, lines, y):
-    with open_reader(packed_jcamp(tmp_path / "x.jdx", lines, len(y), YUNITS="ABSORBANCE")) as reader:
+    with open_reader(
+        packed_jcamp(tmp_path / "x.jdx", lines, len(y), YUNITS="ABSORBANCE")
+    ) as reader:
         np.testing.assert_array_equal(reader.read(), [np.array(y) / 2])
         assert reader.notes == ["the numbers are ABSORBANCE"]
 
@@ -99,7 +126,8 @@ def test_jcamp_dx_packs_ordinates_in_every_form_of_its_description(tmp_path, lin
 @pytest.mark.parametrize(
     ("lines", "n"),
     [
-        (["0AJT%jU", "6AjU"], 10),  # begins with another ordinate than the line before ends with
+        # begins with another ordinate than the line before ends with
+        (["0AJT%jU", "6AjU"], 10),
         (["0ABCCBA", "9@abc"], 10),  # begins at another abscissa
         (["0As9999999999"], 10),
         (["0ABC"], 10),
@@ -112,25 +140,35 @@ def test_jcamp_dx_checks_its_lines(tmp_path, lines, n):
 
 def test_jcamp_dx_reads_all_tables_or_none(tmp_path):
     path = tmp_path / "x.dx"
-    path.write_text("".join(jcamp_text(y, f"s{i}") for i, y in enumerate(X)))  # without a block that links them
+    # without a block that links them
+    path.write_text("".join(jcamp_text(y, f"s{i}") for i, y in enumerate(X)))
     with open_reader(path) as reader:
         np.testing.assert_allclose(reader.read(), X, atol=1e-12)
     path.write_text(jcamp_text(X[0]) + jcamp_text(X[1], first=500.0, last=510.0))
     with pytest.raises(InputError, match=r"holds 2 spectra with different axes"):
         open_reader(path)
-    path.write_text("##TITLE=x\n##NTUPLES=NMR SPECTRUM\n##DATA TABLE=(X++(R..R)), XYDATA\n0 1 2\n##END=\n")
+    path.write_text(
+        "##TITLE=x\n##NTUPLES=NMR SPECTRUM\n##DATA TABLE=(X++(R..R)), XYDATA\n0 1"
+        " 2\n##END=\n"
+    )
     with pytest.raises(InputError, match=r"NTUPLES are not read"):
         open_reader(path)
 
 
 def spc_bytes(X):
-    """The header of 512 bytes, version 4B, even axis in wavenumbers from 400 to 410; subfiles of 32 bytes and float32."""
+    """The header of 512 bytes, version 4B, even axis in wavenumbers from 400 to 410;
+    subfiles of 32 bytes and float32.
+    """
     kinds = "<BBBbi2diBBBBi9s9sH32s130s30siiBBhf48sfifB187s"
-    blank, numbers = [b""] * 3, [4, 0x4B, 0, -128, X.shape[1], 400.0, 410.0, len(X), 1, 2, 0, 0, 0]
+    blank = [b""] * 3
+    numbers = [4, 0x4B, 0, -128, X.shape[1], 400.0, 410.0, len(X), 1, 2, 0, 0, 0]
     values = [*numbers, *blank[:2], 0, *blank, *[0] * 6, b"", *[0] * 4, b""]
     content = struct.pack(kinds, *values)
     for i, y in enumerate(X):
-        content += struct.pack("<Bbhfffiif4s", 0, -128, i, i, i + 1, 0, 0, 0, 0, b"") + y.astype("<f4").tobytes()
+        content += (
+            struct.pack("<Bbhfffiif4s", 0, -128, i, i, i + 1, 0, 0, 0, 0, b"")
+            + y.astype("<f4").tobytes()
+        )
     return content
 
 
@@ -146,14 +184,27 @@ def test_spc_by_its_description(tmp_path):
 
 def test_fcs_as_flowio_writes_it(tmp_path):
     flowio = pytest.importorskip("flowio")
-    events = np.column_stack([np.arange(5.0), np.random.default_rng(0).random((5, 3)).astype(np.float32)])
+    events = np.column_stack(
+        [np.arange(5.0), np.random.default_rng(0).random((5, 3)).astype(np.float32)]
+    )
     with (tmp_path / "x.fcs").open("wb") as file:
-        flowio.create_fcs(file, events.ravel().tolist(), ["Time", "FSC-A", "B530-A", "R660-A"])
+        flowio.create_fcs(
+            file, events.ravel().tolist(), ["Time", "FSC-A", "B530-A", "R660-A"]
+        )
     with open_reader(tmp_path / "x.fcs") as reader:
-        assert reader.names == ["B530-A", "R660-A"] and reader.label_names == ["Time", "FSC-A"]
+        assert reader.names == ["B530-A", "R660-A"] and reader.label_names == [
+            "Time",
+            "FSC-A",
+        ]
         np.testing.assert_allclose(reader.read(), events[:, 2:], rtol=1e-6)
         assert "column 2 (scatter)" in reader.notes[0]
-        assert next(reader.labelled_blocks())[1][0].astype(float).tolist() == [0, 1, 2, 3, 4]
+        assert next(reader.labelled_blocks())[1][0].astype(float).tolist() == [
+            0,
+            1,
+            2,
+            3,
+            4,
+        ]
 
 
 def test_fcs_names_of_other_makers_and_an_end_that_is_off_by_one(tmp_path):
@@ -163,7 +214,9 @@ def test_fcs_names_of_other_makers_and_an_end_that_is_off_by_one(tmp_path):
         flowio.create_fcs(file, np.arange(12.0).tolist(), names)
     content = (tmp_path / "x.fcs").read_bytes()
     end = flowio.FlowData(str(tmp_path / "x.fcs")).header["data_stop"]
-    (tmp_path / "x.fcs").write_bytes(content.replace(str(end).encode(), str(end + 1).encode()) + b" ")
+    (tmp_path / "x.fcs").write_bytes(
+        content.replace(str(end).encode(), str(end + 1).encode()) + b" "
+    )
     with open_reader(tmp_path / "x.fcs") as reader:
         assert reader.names == ["FL1 Log", "FSB"]
         np.testing.assert_array_equal(reader.read(), [[3, 4], [9, 10]])
@@ -173,7 +226,9 @@ def test_fcs_names_of_other_makers_and_an_end_that_is_off_by_one(tmp_path):
 def test_fcs_numbers_that_are_said_to_be_logarithms(tmp_path):
     flowio = pytest.importorskip("flowio")
     with (tmp_path / "x.fcs").open("wb") as file:
-        flowio.create_fcs(file, [400.0, 100.0, 2.0, 600.0, 1000.0, 3.0], ["A", "B", "B log"])
+        flowio.create_fcs(
+            file, [400.0, 100.0, 2.0, 600.0, 1000.0, 3.0], ["A", "B", "B log"]
+        )
     content = (tmp_path / "x.fcs").read_bytes()
     start = content.index(b"0,0", content.index(b"P3E"))
     (tmp_path / "x.fcs").write_bytes(content[:start] + b"4,1" + content[start + 3 :])
@@ -192,22 +247,42 @@ def stub(monkeypatch, package, name, content):
 
 def test_opus_reads_the_result_and_names_the_rest(tmp_path, monkeypatch):
     block = lambda key, y: SimpleNamespace(  # noqa: E731
-        key=key, label=f"label of {key}", x=WAVENUMBERS, y=y, params=SimpleNamespace(dxu="WN")
+        key=key,
+        label=f"label of {key}",
+        x=WAVENUMBERS,
+        y=y,
+        params=SimpleNamespace(dxu="WN"),
     )
-    blocks = {key: block(key, y) for key, y in [("igsm", X[2]), ("sm", X[1]), ("a", X[0])]}
-    stub(monkeypatch, "brukeropus", "read_opus", SimpleNamespace(all_data_keys=list(blocks), **blocks))
+    blocks = {
+        key: block(key, y) for key, y in [("igsm", X[2]), ("sm", X[1]), ("a", X[0])]
+    }
+    stub(
+        monkeypatch,
+        "brukeropus",
+        "read_opus",
+        SimpleNamespace(all_data_keys=list(blocks), **blocks),
+    )
     paths = [tmp_path / f"x.{number}" for number in ("0", "0012")]
     for path in paths:
         path.write_bytes(b"\n\n\xfe\xfe")
     with open_reader(paths) as reader:
         np.testing.assert_array_equal(reader.read(), X[[0, 0]])
-        assert reader.unit == "cm-1" and [*next(reader.labelled_blocks())[1][0]] == ["x.0", "x.0012"]
-        assert reader.notes == ["the numbers are label of a; left out: label of igsm, label of sm"]
+        assert reader.unit == "cm-1" and [*next(reader.labelled_blocks())[1][0]] == [
+            "x.0",
+            "x.0012",
+        ]
+        assert reader.notes == [
+            "the numbers are label of a; left out: label of igsm, label of sm"
+        ]
 
 
 def test_omnic_and_wire(tmp_path, monkeypatch):
     content = SimpleNamespace(
-        data=X, x=WAVENUMBERS, x_units="cm^-1", title="absorbance", y_labels=([], ["a", "b", "c"])
+        data=X,
+        x=WAVENUMBERS,
+        x_units="cm^-1",
+        title="absorbance",
+        y_labels=([], ["a", "b", "c"]),
     )
     stub(monkeypatch, "spectrochempy_omnic", "OMNICReader", content)
     (tmp_path / "x.SPG").write_bytes(b"Spectral Exte File")
@@ -215,15 +290,30 @@ def test_omnic_and_wire(tmp_path, monkeypatch):
         np.testing.assert_array_equal(reader.read(), X)
         assert reader.unit == "cm^-1" and reader.notes == ["the numbers are absorbance"]
     content = SimpleNamespace(
-        spectra=X.reshape(3, 1, 6), point_per_spectrum=6, xdata=WAVENUMBERS, xlist_unit="1/cm", spectral_unit="counts",
-        is_completed=False, count=3, capacity=9, xpos=[0.0, 0.5, 1.0], ypos=[0.0] * 3, close=lambda: None,
-    )  # fmt: skip
+        spectra=X.reshape(3, 1, 6),
+        point_per_spectrum=6,
+        xdata=WAVENUMBERS,
+        xlist_unit="1/cm",
+        spectral_unit="counts",
+        is_completed=False,
+        count=3,
+        capacity=9,
+        xpos=[0.0, 0.5, 1.0],
+        ypos=[0.0] * 3,
+        close=lambda: None,
+    )
     stub(monkeypatch, "renishawWiRE", "WDFReader", content)
     (tmp_path / "x.wdf").write_bytes(b"WDF1")
     with open_reader(tmp_path / "x.wdf") as reader:
         np.testing.assert_array_equal(reader.read(), X)
-        assert [*next(reader.labelled_blocks())[1][0]] == ["x 0 y 0", "x 0.5 y 0", "x 1 y 0"]
-        assert reader.notes == ["the numbers are counts; the measurement was stopped after 3 of 9 spectra"]
+        assert [*next(reader.labelled_blocks())[1][0]] == [
+            "x 0 y 0",
+            "x 0.5 y 0",
+            "x 1 y 0",
+        ]
+        assert reader.notes == [
+            "the numbers are counts; the measurement was stopped after 3 of 9 spectra"
+        ]
 
 
 def test_warnings_of_packages_are_notes(tmp_path):
@@ -241,10 +331,24 @@ def test_warnings_of_packages_are_notes(tmp_path):
 def envi(path, cube, interleave, **more):
     """The header of the ENVI format, and its numbers in the order that it declares."""
     order = {"bsq": (2, 0, 1), "bil": (0, 2, 1), "bip": (0, 1, 2)}[interleave]
-    path.with_suffix(".img").write_bytes(np.ascontiguousarray(cube.transpose(order), "<f4").tobytes())
+    path.with_suffix(".img").write_bytes(
+        np.ascontiguousarray(cube.transpose(order), "<f4").tobytes()
+    )
     lines, samples, bands = cube.shape
-    header = {"samples": samples, "lines": lines, "bands": bands, "header offset": 0, "file type": "ENVI Standard"}
-    header |= {"data type": 4, "interleave": interleave, "byte order": 0, "wavelength units": "nm", **more}
+    header = {
+        "samples": samples,
+        "lines": lines,
+        "bands": bands,
+        "header offset": 0,
+        "file type": "ENVI Standard",
+    }
+    header |= {
+        "data type": 4,
+        "interleave": interleave,
+        "byte order": 0,
+        "wavelength units": "nm",
+        **more,
+    }
     text = "\n".join(f"{key} = {value}" for key, value in header.items())
     wavelengths = ", ".join(map(str, WAVENUMBERS[:bands]))
     path.write_text(f"ENVI\n{text}\nwavelength = {{{wavelengths}}}\n")
@@ -256,12 +360,19 @@ def test_envi_by_its_description(tmp_path, interleave):
     cube = np.random.default_rng(0).random((4, 5, 6))
     envi(tmp_path / "x.hdr", cube, interleave)
     opened = []
-    sys.addaudithook(lambda event, arguments: opened.append(str(arguments[0])) if event == "open" else None)
+    sys.addaudithook(
+        lambda event, arguments: (
+            opened.append(str(arguments[0])) if event == "open" else None
+        )
+    )
     with open_reader(tmp_path / "x.hdr") as reader:
         np.testing.assert_allclose(reader.read(), cube.reshape(-1, 6), rtol=1e-6)
         assert reader.image_shape == (4, 5) and reader.unit == "nm"
         np.testing.assert_array_equal(reader.wavelengths, WAVENUMBERS)
-    assert {name for name in opened if "x." in name} == {str(tmp_path / "x.hdr"), str(tmp_path / "x.img")}
+    assert {name for name in opened if "x." in name} == {
+        str(tmp_path / "x.hdr"),
+        str(tmp_path / "x.img"),
+    }
 
 
 def test_envi_that_is_not_complete_is_refused(tmp_path):
@@ -276,7 +387,9 @@ def test_envi_that_is_not_complete_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("suffix", ["jdx", "spc", "fcs", "hdr", "0", "spa", "wdf"])
-def test_other_bytes_and_a_missing_package_are_said_in_one_sentence(tmp_path, monkeypatch, suffix):
+def test_other_bytes_and_a_missing_package_are_said_in_one_sentence(
+    tmp_path, monkeypatch, suffix
+):
     path = tmp_path / f"x.{suffix}"
     path.write_bytes(b"no file of this instrument" * 40)
     path.with_suffix(".img").write_bytes(b"")
@@ -293,13 +406,23 @@ def test_other_bytes_and_a_missing_package_are_said_in_one_sentence(tmp_path, mo
     ):
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(
-        InputError, match=r"pip install 'bionica\[instruments\]'" if suffix != "jdx" else r"holds no XYDATA"
+        InputError,
+        match=(
+            r"pip install 'bionica\[instruments\]'"
+            if suffix != "jdx"
+            else r"holds no XYDATA"
+        ),
     ):
         open_reader(path)
 
 
 def test_a_small_header_may_stand_for_large_numbers_elsewhere(tmp_path):
-    register(".TEST", lambda path: Measurement(np.broadcast_to(np.float32(1), (10**5, 1500)), np.arange(1500.0)))
+    register(
+        ".TEST",
+        lambda path: Measurement(
+            np.broadcast_to(np.float32(1), (10**5, 1500)), np.arange(1500.0)
+        ),
+    )
     (tmp_path / "x.test").write_text("the numbers are in other files")
     with open_reader(tmp_path / "x.test") as reader:
         assert reader.n_samples == 10**5
@@ -308,7 +431,10 @@ def test_a_small_header_may_stand_for_large_numbers_elsewhere(tmp_path):
 @pytest.mark.parametrize("cube", [False, True])
 def test_a_registered_suffix(tmp_path, cube):
     numbers = X.reshape(3, 1, 6) if cube else X
-    register(".TEST", lambda path: Measurement(numbers, WAVENUMBERS, notes=[path.read_text()]))
+    register(
+        ".TEST",
+        lambda path: Measurement(numbers, WAVENUMBERS, notes=[path.read_text()]),
+    )
     (tmp_path / "x.test").write_text("read by hand")
     with open_reader(tmp_path / "x.test") as reader:
         np.testing.assert_array_equal(reader.read(), X)

@@ -23,22 +23,37 @@ def state_of(network):
 def test_equals_the_reference(d, k, smooth):
     """Independent samples and, with a clock that is not 1, running means of 20 samples."""
     X = mixtures(1200, d, k)[1]
-    X = np.stack([np.convolve(x, np.ones(smooth) / smooth, "same") for x in X.T], axis=1)
+    X = np.stack(
+        [np.convolve(x, np.ones(smooth) / smooth, "same") for x in X.T], axis=1
+    )
     expected = reference.local_nica(d, k, np.random.default_rng(5))
-    network = LocalNICA(d, init={"W_xz": expected["U"].copy(), "W_zz": expected["W_zz"].copy()})
+    network = LocalNICA(
+        d, init={"W_xz": expected["U"].copy(), "W_zz": expected["W_zz"].copy()}
+    )
     Y = network.partial_fit_transform(X)
     Z = np.array([reference.local_nica_step(expected, x) for x in X])
     np.testing.assert_allclose(Y, Z, rtol=1e-9, atol=1e-9 * Z.max())
     state = state_of(network)
-    expected |= {f"{part}.{name}": value for part in "xc" for name, value in expected[part].items()}
+    expected |= {
+        f"{part}.{name}": value
+        for part in "xc"
+        for name, value in expected[part].items()
+    }
     arrays = to_arrays(state)
-    for name in (*("W_xz", "W_zz", "U", "z_bar", "n"), *(name for name in expected if "." in name)):
+    for name in (
+        *("W_xz", "W_zz", "U", "z_bar", "n"),
+        *(name for name in expected if "." in name),
+    ):
         atol = 1e-9 * np.abs(expected[name]).max()
-        np.testing.assert_allclose(arrays[name], expected[name], rtol=1e-9, atol=atol, err_msg=name)
+        np.testing.assert_allclose(
+            arrays[name], expected[name], rtol=1e-9, atol=atol, err_msg=name
+        )
     np.testing.assert_allclose(state.H @ state.W_zz, np.eye(d), atol=1e-9)
 
 
-@pytest.mark.parametrize(("d", "k", "dtype"), [(3, 3, np.float64), (3, 3, np.float32), (3, 6, np.float64)])
+@pytest.mark.parametrize(
+    ("d", "k", "dtype"), [(3, 3, np.float64), (3, 3, np.float32), (3, 6, np.float64)]
+)
 def test_separates(d, k, dtype):
     S, X = mixtures(40_000, d, k)
     Y = LocalNICA(d, random_state=0).partial_fit(X.astype(dtype)).transform(X)
@@ -46,8 +61,11 @@ def test_separates(d, k, dtype):
 
 
 def test_separates_samples_that_are_alike_in_time():
-    """Rectified AR(1) sources with a time constant of 10 samples: without the clock the error is above .1."""
-    rng, S = np.random.default_rng(3), np.zeros((80_000, 3))
+    """Rectified AR(1) sources with a time constant of 10 samples: without the clock the
+    error is above .1.
+    """
+    rng = np.random.default_rng(3)
+    S = np.zeros((80_000, 3))
     noise = rng.standard_normal(S.shape)
     for t in range(1, len(S)):
         S[t] = np.exp(-0.1) * S[t - 1] + noise[t]
@@ -56,7 +74,9 @@ def test_separates_samples_that_are_alike_in_time():
     network = LocalNICA(3, random_state=0).partial_fit(X)
     assert permutation_error(S, network.transform(X)) < 0.01
     own = state_of(network)
-    np.testing.assert_allclose(own.x.pace, (np.diff(X, axis=0) ** 2).mean(axis=0) / X.var(axis=0), rtol=0.1)
+    np.testing.assert_allclose(
+        own.x.pace, (np.diff(X, axis=0) ** 2).mean(axis=0) / X.var(axis=0), rtol=0.1
+    )
     np.testing.assert_allclose(own.n, 80_000 * own.c.pace, rtol=0.1)
 
 
@@ -66,7 +86,12 @@ def test_the_solution_is_a_fixed_point():
     A = np.linalg.lstsq(S, X, rcond=None)[0].T
     network = LocalNICA(3, random_state=0).partial_fit(X[:200])
     state = state_of(network)
-    state.W_xz[:], state.U[:], state.W_zz[:], state.H[:] = np.linalg.inv(A), 0, np.eye(3), np.eye(3)
+    state.W_xz[:], state.U[:], state.W_zz[:], state.H[:] = (
+        np.linalg.inv(A),
+        0,
+        np.eye(3),
+        np.eye(3),
+    )
     state.n[:] = 1e9  # r is 1e-7: W_zz stays at I
     Y = network.partial_fit_transform(X[200:])
     np.testing.assert_allclose(state.W_xz @ A, np.eye(3), atol=2e-3)
@@ -74,10 +99,17 @@ def test_the_solution_is_a_fixed_point():
 
 
 @pytest.mark.parametrize(
-    "Q", [np.eye(3) * 2.0**-10, np.diag([2.0**-10, 1, 2.0**10]), np.diag([1.0, -1, -1]), np.eye(3)[[2, 0, 1]]]
+    "Q",
+    [
+        np.eye(3) * 2.0**-10,
+        np.diag([2.0**-10, 1, 2.0**10]),
+        np.diag([1.0, -1, -1]),
+        np.eye(3)[[2, 0, 1]],
+    ],
 )
 def test_scale_sign_and_order_of_inputs_do_not_matter(Q):
-    X, W = mixtures(3000, 3)[1], 10 * 3**0.5 * np.linalg.qr(np.random.default_rng(1).standard_normal((3, 3)))[0]
+    X = mixtures(3000, 3)[1]
+    W = 10 * 3**0.5 * np.linalg.qr(np.random.default_rng(1).standard_normal((3, 3)))[0]
     unit = np.sign(Q)
     expected = LocalNICA(3, init={"W_xz": W}).partial_fit_transform(X)
     Y = LocalNICA(3, init={"W_xz": W @ unit.T}).partial_fit_transform(X @ Q.T)
@@ -85,9 +117,13 @@ def test_scale_sign_and_order_of_inputs_do_not_matter(Q):
 
 
 def test_inputs_connect_when_their_power_is_known():
-    """A silent input, and one that begins later, change nothing before they are heard, and nothing overflows."""
+    """A silent input, and one that begins later, change nothing before they are heard,
+    and nothing overflows.
+    """
     X = mixtures(2000, 3)[1]
-    X = np.column_stack([X, np.zeros(len(X)), np.where(np.arange(len(X)) < 500, 0, X[:, 0])])
+    X = np.column_stack(
+        [X, np.zeros(len(X)), np.where(np.arange(len(X)) < 500, 0, X[:, 0])]
+    )
     network = LocalNICA(3, random_state=0).partial_fit(X[:100])
     assert not state_of(network).connected.any()
     assert not network.transform(X).any()

@@ -1,4 +1,6 @@
-"""Nothing that was not computed is ever returned: overflow, subnormal numbers, a bad row among good ones, singular data."""
+"""Nothing that was not computed is ever returned: overflow, subnormal numbers, a bad
+row among good ones, singular data.
+"""
 
 import inspect
 import warnings
@@ -10,20 +12,28 @@ import bionica
 from bionica.kernels.rule import to_arrays
 from conftest import ESTIMATORS, NETWORKS, mixtures, mixtures_for
 
-VARIANTS = [(cls, {}) for cls in ESTIMATORS] + [(bionica.StreamingNICA, {"horizon": 100})]
+VARIANTS = [(cls, {}) for cls in ESTIMATORS] + [
+    (bionica.StreamingNICA, {"horizon": 100})
+]
 ANSWERS = bionica.DivergenceError, ValueError
 
 
 def fitted(cls, params, dtype=np.float64, k=4):
     _, X = mixtures(300, 3, k, dtype=dtype)
-    seed = {"random_state": 0} if "random_state" in inspect.signature(cls).parameters else {}
+    seed = (
+        {"random_state": 0}
+        if "random_state" in inspect.signature(cls).parameters
+        else {}
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return cls(3, **seed, **params).fit(X), X
 
 
 def answer(model, X):
-    """The outputs, finite and nonnegative; or None and an error that names a sample and a remedy."""
+    """The outputs, finite and nonnegative; or None and an error that names a sample and
+    a remedy.
+    """
     try:
         Y = model.transform(X)
     except ANSWERS as error:
@@ -37,10 +47,14 @@ def answer(model, X):
 
 @pytest.mark.parametrize(
     ("cls", "params", "dtype"),
-    [*((*variant, np.float64) for variant in VARIANTS), *((cls, {}, np.float32) for cls in ESTIMATORS)],
+    [
+        *((*variant, np.float64) for variant in VARIANTS),
+        *((cls, {}, np.float32) for cls in ESTIMATORS),
+    ],
     ids=lambda value: getattr(value, "__name__", str(value)),
 )
-@pytest.mark.filterwarnings("ignore:invalid value encountered in reduce")  # scikit-learn's own sum
+# scikit-learn's own sum
+@pytest.mark.filterwarnings("ignore:invalid value encountered in reduce")
 def test_extreme_mixtures_have_right_outputs_or_none(cls, params, dtype):
     model, X = fitted(cls, params, dtype)
     usual = model.transform(X)
@@ -52,7 +66,11 @@ def test_extreme_mixtures_have_right_outputs_or_none(cls, params, dtype):
             np.testing.assert_allclose(Y / scale, usual, rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.parametrize(("cls", "params"), VARIANTS, ids=lambda value: getattr(value, "__name__", str(value)))
+@pytest.mark.parametrize(
+    ("cls", "params"),
+    VARIANTS,
+    ids=lambda value: getattr(value, "__name__", str(value)),
+)
 @pytest.mark.parametrize("row", [0, 7, 299])
 def test_one_bad_row_never_spoils_the_others(cls, params, row):
     model, X = fitted(cls, params)
@@ -82,7 +100,9 @@ def overflow(network, X, chunk):
 @pytest.mark.parametrize("row", [250, 900])
 @pytest.mark.parametrize("cls", NETWORKS)
 def test_divergence_names_its_sample_in_any_chunking(cls, row):
-    """Of mixtures with one that is too large, whatever overflows: the output, or a weight."""
+    """Of mixtures with one that is too large, whatever overflows: the output, or a
+    weight.
+    """
     X = mixtures_for(cls, 1500, 3, 4)
     X[row, 0] = 1e200
     for chunk in (1500, 64, 1):
@@ -91,18 +111,29 @@ def test_divergence_names_its_sample_in_any_chunking(cls, row):
         assert error.sample == row
         assert f"sample {row}:" in str(error) and f"{1e200:.2g}" in str(error)
         assert "now None" not in str(error)
-        assert network.n_samples_seen_ == row - row % chunk if chunk < 1500 else not hasattr(network, "n_samples_seen_")
+        assert (
+            network.n_samples_seen_ == row - row % chunk
+            if chunk < 1500
+            else not hasattr(network, "n_samples_seen_")
+        )
 
 
 def test_a_weight_that_overflows_names_the_same_sample_in_any_chunking():
-    """Outputs of zero leave no trace of a sample that is too large for the weights: the next output is NaN, if there is one."""
+    """Outputs of zero leave no trace of a sample that is too large for the weights: the
+    next output is NaN, if there is one.
+    """
     X = np.random.default_rng(0).exponential(size=(300, 3))
     X[200] *= 1e200
 
     def silent():
-        return bionica.TwoCompartmentNICA(3, init={"W_xz": -np.eye(3)}, eta0=1e-6, guards=False, random_state=0)
+        return bionica.TwoCompartmentNICA(
+            3, init={"W_xz": -np.eye(3)}, eta0=1e-6, guards=False, random_state=0
+        )
 
-    errors = [overflow(silent(), X[:end], chunk) for end, chunk in ((300, 300), (201, 201), (300, 67), (300, 1))]
+    errors = [
+        overflow(silent(), X[:end], chunk)
+        for end, chunk in ((300, 300), (201, 201), (300, 67), (300, 1))
+    ]
     assert {error.sample for error in errors} == {200}
     assert len({str(error) for error in errors}) == 1
 

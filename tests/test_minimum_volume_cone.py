@@ -1,4 +1,6 @@
-"""MinimumVolumeCone: the gradient, exactness, recovery, invariances, the stream, honesty; then the scikit-learn contract."""
+"""MinimumVolumeCone: the gradient, exactness, recovery, invariances, the stream,
+honesty; then the scikit-learn contract.
+"""
 
 import pickle
 import warnings
@@ -65,11 +67,21 @@ def facets_and_wall(d=4, n=300, seed=0, spectral=True, n_known=0):
     V = rng.standard_normal((d, d))
     Y = rng.exponential(size=(d, n)) - 0.3
     weights = [rng.random(n) / n for _ in range(d)]
-    wall = Wall(rng.uniform(1, 20, d), rng.uniform(0.01, 0.1, d), rng.uniform(0.01, 0.1, d), rng.uniform(20, 40, d))
+    wall = Wall(
+        rng.uniform(1, 20, d),
+        rng.uniform(0.01, 0.1, d),
+        rng.uniform(0.01, 0.1, d),
+        rng.uniform(20, 40, d),
+    )
     spectra = rng.exponential(size=(25, d)) - 0.3 if spectral else np.empty((0, d))
     amounts = np.zeros((d, d, d))
     amounts[1] = np.cov(rng.standard_normal((d, 9)))
-    return Facets([Y + 0.1 * i for i in range(d)], weights, V @ V.T, spectra, n_known, amounts), wall
+    return (
+        Facets(
+            [Y + 0.1 * i for i in range(d)], weights, V @ V.T, spectra, n_known, amounts
+        ),
+        wall,
+    )
 
 
 @pytest.mark.parametrize("n_known", [0, 2])
@@ -85,8 +97,13 @@ def test_gradient_agrees_with_finite_differences(spectral, n_known):
     assert not gradient[free == 0].any()
     for _ in range(10):
         E = free * rng.standard_normal((4, 4))
-        up, down = (value_and_gradient(P + h * E, facets, wall)[0] for h in (1e-5, -1e-5))
-        assert np.vdot(gradient, E) == pytest.approx((up - down) / 2e-5, rel=1e-6, abs=1e-8)  # rounding
+        up, down = (
+            value_and_gradient(P + h * E, facets, wall)[0] for h in (1e-5, -1e-5)
+        )
+        # rounding
+        assert np.vdot(gradient, E) == pytest.approx(
+            (up - down) / 2e-5, rel=1e-6, abs=1e-8
+        )
 
 
 def test_the_objective_does_not_depend_on_the_scale_of_rows():
@@ -94,19 +111,26 @@ def test_the_objective_does_not_depend_on_the_scale_of_rows():
     facets, wall = facets_and_wall()
     P = np.eye(4) + 0.05
     value = value_and_gradient(P, facets, wall)[0]
-    assert value_and_gradient(np.diag([1, 2, 3, 4]) @ P, facets, wall)[0] == pytest.approx(value, rel=1e-12)
+    assert value_and_gradient(np.diag([1, 2, 3, 4]) @ P, facets, wall)[
+        0
+    ] == pytest.approx(value, rel=1e-12)
 
 
 @pytest.mark.parametrize("spectral", [False, True])
 def test_the_objective_is_bounded_below(spectral, monkeypatch):
-    """It rises if a facet is turned through the mean, although the noise is as large as the mean of the outputs."""
+    """It rises if a facet is turned through the mean, although the noise is as large as
+    the mean of the outputs.
+    """
     monkeypatch.setattr("bionica.cone.objective.LEAST_MEAN", 0.0)
     rng = np.random.default_rng(0)
     B = (np.maximum(rng.standard_normal((25, 4)), 0) + 0.1)[: 25 * spectral]
-    data = unweighted(rng.exponential(size=(300, 4)) + rng.standard_normal((300, 4)))._replace(B=B)
+    data = unweighted(
+        rng.exponential(size=(300, 4)) + rng.standard_normal((300, 4))
+    )._replace(B=B)
     V, Y = data.outputs(np.eye(4))
     wall = Wall(np.ones(4), np.full(4, 1.0), np.zeros(4), np.zeros(4))
-    facets, P = near_facets(Y, V, np.full(4, np.inf), data), np.eye(4)
+    facets = near_facets(Y, V, np.full(4, np.inf), data)
+    P = np.eye(4)
     values = []
     for mean in 10.0 ** -np.arange(5):
         P[0, 1:] = (mean - 1) / 3
@@ -117,57 +141,93 @@ def test_the_objective_is_bounded_below(spectral, monkeypatch):
 @pytest.mark.parametrize("kind", ["abundances", "copula"])
 def test_noise_as_large_as_the_mean_does_not_let_a_facet_run_away(kind):
     """Beside a wall on spectra; 1e-12 of noise changes nothing."""
-    rng, n = np.random.default_rng(105), 1000
+    rng = np.random.default_rng(105)
+    n = 1000
     x = np.linspace(0, 1, 40)
-    A = np.array([np.exp(-(((x - c) / 0.1) ** 2)) + 0.02 for c in (0.2, 0.35, 0.6, 0.8)])
-    S = rng.dirichlet(np.full(4, 0.5), n) if kind == "abundances" else copula_uniform(n, 4, 0.5, rng=rng)
+    A = np.array(
+        [np.exp(-(((x - c) / 0.1) ** 2)) + 0.02 for c in (0.2, 0.35, 0.6, 0.8)]
+    )
+    S = (
+        rng.dirichlet(np.full(4, 0.5), n)
+        if kind == "abundances"
+        else copula_uniform(n, 4, 0.5, rng=rng)
+    )
     S = S / S.mean(axis=0)
-    noise = {"abundances": 1.0, "copula": 0.5}[kind] / np.sqrt(np.diag(np.linalg.inv(A @ A.T)).max())
+    noise = {"abundances": 1.0, "copula": 0.5}[kind] / np.sqrt(
+        np.diag(np.linalg.inv(A @ A.T)).max()
+    )
     X = S @ A + noise * rng.standard_normal((n, 40))
     models = [
-        MinimumVolumeCone(4, nonnegative_mixing=True, random_state=0).fit(X * (1 + size * rng.standard_normal(X.shape)))
+        MinimumVolumeCone(4, nonnegative_mixing=True, random_state=0).fit(
+            X * (1 + size * rng.standard_normal(X.shape))
+        )
         for size in (0, 1e-12)
     ]
-    assert match(models[0].mixing_, models[1].mixing_)[1].max() < 1  # rounds end if nothing changes by 10 %
+    # rounds end if nothing changes by 10 %
+    assert match(models[0].mixing_, models[1].mixing_)[1].max() < 1
     assert all(model.noise_.max() < 2 for model in models)
     known = np.maximum(X @ np.linalg.pinv(A), 0)
-    assert worst_correlation(S, models[0].transform(X)) > worst_correlation(S, known) - 0.1
+    assert (
+        worst_correlation(S, models[0].transform(X)) > worst_correlation(S, known) - 0.1
+    )
 
 
 def test_the_minimum_is_stationary_and_no_small_change_is_better():
     rng = np.random.default_rng(0)
     B = np.maximum(rng.standard_normal((25, 4)), 0) + 0.1
-    data = unweighted(rng.exponential(size=(300, 4)) + 0.05 * rng.standard_normal((300, 4)))._replace(B=B)
+    data = unweighted(
+        rng.exponential(size=(300, 4)) + 0.05 * rng.standard_normal((300, 4))
+    )._replace(B=B)
     wall = Wall(np.full(4, 5.0), np.full(4, 0.01), np.zeros(4), np.full(4, 30.0))
     V, _, n_iter = minimise_on_all(np.eye(4) + 0.1, data, wall, tol=1e-9)
     assert n_iter < 100
     for _ in range(3):  # the width of the wall is measured at the base
         V, _, _ = minimise_on_all(V, data, wall, tol=1e-9)
     V, Y = data.outputs(V)
-    value, gradient = value_and_gradient(np.eye(4), near_facets(Y, V, np.full(4, np.inf), data), wall)
+    value, gradient = value_and_gradient(
+        np.eye(4), near_facets(Y, V, np.full(4, np.inf), data), wall
+    )
     assert np.abs(gradient).max() < 1e-3
     assert value - np.linalg.slogdet(V)[1] == pytest.approx(objective(V, data, wall))
     for size in (1e-2, 3e-2):
         for _ in range(20):
-            assert objective(V + size * rng.standard_normal((4, 4)), data, wall) >= objective(V, data, wall) - 1e-6
+            assert (
+                objective(V + size * rng.standard_normal((4, 4)), data, wall)
+                >= objective(V, data, wall) - 1e-6
+            )
 
 
 @pytest.mark.parametrize("n_known", [0, 2])
 @pytest.mark.parametrize("spectral", [False, True])
-def test_the_inverse_curvature_is_that_of_the_walls_and_a_unit_quadratic(spectral, n_known):
-    """Of the squares in eq. (1), with widths as they are; P moves outputs by E Y and spectra by -A E."""
+def test_the_inverse_curvature_is_that_of_the_walls_and_a_unit_quadratic(
+    spectral, n_known
+):
+    """Of the squares in eq. (1), with widths as they are; P moves outputs by E Y and
+    spectra by -A E.
+    """
     facets, wall = facets_and_wall(spectral=spectral, n_known=n_known)
-    inverse, A = inverse_curvature(facets, wall), facets.spectra
+    inverse = inverse_curvature(facets, wall)
+    A = facets.spectra
 
     def gradient(E):
         G = E.copy()
         for i, (Y, w) in enumerate(zip(facets.near, facets.weights, strict=True)):
             below = Y[i] < 0
-            pushed = (w[below] * (E[i] @ Y[:, below])) @ Y[:, below].T + facets.amounts[i] @ E[i]
-            G[i] += wall.c[i] / (wall.variance[i] * facets.gram[i, i] + wall.e[i] ** 2) * pushed
+            pushed = (w[below] * (E[i] @ Y[:, below])) @ Y[:, below].T + facets.amounts[
+                i
+            ] @ E[i]
+            G[i] += (
+                wall.c[i]
+                / (wall.variance[i] * facets.gram[i, i] + wall.e[i] ** 2)
+                * pushed
+            )
         for j in range(4 if spectral else 0):
             a = A[A[:, j] < 0]
-            G[:, j] += wall.m[j] / (len(A) * np.abs(A[:, j]).mean() ** 2) * (a.T @ (a @ E[:, j]))
+            G[:, j] += (
+                wall.m[j]
+                / (len(A) * np.abs(A[:, j]).mean() ** 2)
+                * (a.T @ (a @ E[:, j]))
+            )
         return G
 
     E = np.random.default_rng(2).standard_normal((4, 4))
@@ -178,11 +238,13 @@ def test_the_inverse_curvature_is_that_of_the_walls_and_a_unit_quadratic(spectra
 
 def test_samples_near_a_facet_are_those_within_its_wall_or_the_500_nearest():
     rng = np.random.default_rng(0)
-    U, weights = rng.exponential(size=(2000, 2)), rng.random(2000)
+    U = rng.exponential(size=(2000, 2))
+    weights = rng.random(2000)
     data = unweighted(U)._replace(weights=weights, B=rng.random((5, 2)))
     V = np.array([[1.0, -0.1], [0.2, 1.0]])
     Y = V @ U.T
-    few, many = Y[0] <= np.sort(Y[0])[499], Y[1] < 0.8
+    few = Y[0] <= np.sort(Y[0])[499]
+    many = Y[1] < 0.8
     assert many.sum() > 500
     facets = near_facets(Y, V, np.array([0.01, 0.8]), data)
     for i, rows in enumerate((few, many)):
@@ -190,7 +252,9 @@ def test_samples_near_a_facet_are_those_within_its_wall_or_the_500_nearest():
         np.testing.assert_array_equal(facets.weights[i], weights[rows])
     np.testing.assert_allclose(facets.gram, V @ V.T)
     np.testing.assert_allclose(facets.spectra @ V, data.B)
-    assert [near.shape for near in near_facets(Y[:, :400], V, np.zeros(2), data).near] == [(2, 400)] * 2
+    assert [
+        near.shape for near in near_facets(Y[:, :400], V, np.zeros(2), data).near
+    ] == [(2, 400)] * 2
 
 
 def test_a_start_is_turned_towards_the_mean_until_each_output_has_a_tenth_of_its_rms():
@@ -202,7 +266,8 @@ def test_a_start_is_turned_towards_the_mean_until_each_output_has_a_tenth_of_its
     assert missing[0] > 0 > missing[1:].max()
     V[0] += missing[0] * data.mean / (data.mean @ data.mean)
     np.testing.assert_allclose(turned, V / (V @ data.mean)[:, np.newaxis], rtol=1e-12)
-    known = np.array([[1.0], [0.5], [0.2]])  # the edge of the first source, which all other facets hold
+    # the edge of the first source, which all other facets hold
+    known = np.array([[1.0], [0.5], [0.2]])
     V[1:] -= (V[1:] @ known / (known.T @ known)) @ known.T
     held = hold_mean(-V, data._replace(known=known))
     np.testing.assert_allclose(held[1:] @ known, 0, atol=1e-12)
@@ -211,14 +276,19 @@ def test_a_start_is_turned_towards_the_mean_until_each_output_has_a_tenth_of_its
 
 @pytest.mark.parametrize(("kind", "rho"), [("exponential", 2 / 3), ("sparse", 1.0)])
 def test_leakage_finds_the_force_at_the_right_facet(kind, rho):
-    """Eqs. (4) to (6), by simulation: the sum over samples below zero is what the windows above zero predict."""
-    n, s = 400_000, 0.05
+    """Eqs. (4) to (6), by simulation: the sum over samples below zero is what the
+    windows above zero predict.
+    """
+    n = 400_000
+    s = 0.05
     S = draw(kind, n, 3)
     Y = S.T / S.mean(axis=0)[:, None]
     Y[0] += s * np.random.default_rng(1).standard_normal(n)
     z = Y[0] / s
     found = leakages(Y, np.full(3, s), np.full(n, 1 / n))
-    assert found.force[0] == pytest.approx(np.mean(np.maximum(-z, 0) * Y[1:].mean(axis=0)), rel=0.05)
+    assert found.force[0] == pytest.approx(
+        np.mean(np.maximum(-z, 0) * Y[1:].mean(axis=0)), rel=0.05
+    )
     assert found.discrepancy[0] == pytest.approx(1, rel=0.03)
     assert np.mean(z[z < 0] ** 2) == pytest.approx(rho, rel=0.03)
 
@@ -234,11 +304,20 @@ def test_successive_projection_finds_pure_samples():
 @pytest.mark.parametrize("unit", [1e-4, 1.0, 1e4])
 @pytest.mark.parametrize(("size", "used"), [(0.09, False), (0.11, True)])
 def test_an_edge_is_no_sample_of_less_than_a_tenth_of_the_mean(size, used, unit):
-    """Small samples are pure, others are not; what counts is their length along the mean."""
+    """Small samples are pure, others are not; what counts is their length along the
+    mean.
+    """
     rng = np.random.default_rng(0)
     S = np.vstack([rng.dirichlet(np.full(3, 9), 3000), size * np.eye(3)])
     V = successive_projection(unweighted(unit * S))
-    assert np.allclose(np.sort(np.abs(V / V.max(axis=1, keepdims=True)), axis=1)[:, :2], 0, atol=1e-9) == used
+    assert (
+        np.allclose(
+            np.sort(np.abs(V / V.max(axis=1, keepdims=True)), axis=1)[:, :2],
+            0,
+            atol=1e-9,
+        )
+        == used
+    )
 
 
 @pytest.mark.parametrize("unit", [1e-4, 1.0, 1e4])
@@ -264,9 +343,16 @@ def test_a_facet_that_nothing_holds_does_not_overflow(seed):
 # --- recovery
 
 
-@pytest.mark.parametrize(("kind", "d", "k", "least"), [
-    ("sparse", 3, 3, 100), ("sparse", 5, 10, 100), ("exponential", 3, 3, 60), ("exponential", 5, 10, 60), ("copula0.5", 3, 6, 50),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("kind", "d", "k", "least"),
+    [
+        ("sparse", 3, 3, 100),
+        ("sparse", 5, 10, 100),
+        ("exponential", 3, 3, 60),
+        ("exponential", 5, 10, 60),
+        ("copula0.5", 3, 6, 50),
+    ],
+)
 def test_without_noise_it_is_exact(kind, d, k, least):
     S, X, _ = problem(kind, 20_000, d, k)
     cone = fitted(X, d)
@@ -302,9 +388,14 @@ def test_a_grid_is_told_from_noise_and_from_repeated_samples():
     assert not on_a_grid(noisy)
     assert not on_a_grid(np.tile(noisy[:1000], (3, 1)))
     assert not on_a_grid(noisy[rng.integers(0, 3000, 3000)])
-    assert not on_a_grid(np.round(20 * noisy))  # quantised mixtures: the noise remains unknown
-    assert not on_a_grid(np.column_stack([X, np.round(X[:, 0] / 50)]))  # one of them is enough
-    between = np.stack([np.interp(np.arange(3000) / 3, np.arange(1000), x) for x in noisy[:1000].T], axis=1)
+    # quantised mixtures: the noise remains unknown
+    assert not on_a_grid(np.round(20 * noisy))
+    # one of them is enough
+    assert not on_a_grid(np.column_stack([X, np.round(X[:, 0] / 50)]))
+    between = np.stack(
+        [np.interp(np.arange(3000) / 3, np.arange(1000), x) for x in noisy[:1000].T],
+        axis=1,
+    )
     assert not on_a_grid(between)
 
 
@@ -322,13 +413,16 @@ def test_correlated_sources_are_recovered_as_if_the_mixing_were_known(rho, snr):
 @pytest.mark.parametrize("k", [4, 8])
 def test_uncorrelated_sources_lose_nothing(kind, k):
     S, X, _ = problem(kind, 20_000, 4, k, 30, seed=3)
-    Y, Z = fitted(X, 4).transform(X), BatchNICA(4, random_state=0).fit_transform(X)
+    Y = fitted(X, 4).transform(X)
+    Z = BatchNICA(4, random_state=0).fit_transform(X)
     assert sinr(S, Y) > sinr(S, Z) - 0.3
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3, 4])
 def test_tails_of_outputs_correct_noise_that_one_left_out_direction_cannot_tell(seed):
-    """k = d + 1: the noise of the mixtures differs by factors of ten, and one direction shows one number."""
+    """k = d + 1: the noise of the mixtures differs by factors of ten, and one direction
+    shows one number.
+    """
     S, X, A = problem("exponential", 20_000, 3, 4, 25, seed=seed)
     assert sinr(S, fitted(X, 3).transform(X)) > knows_mixing(S, X, A) - 1
 
@@ -354,7 +448,13 @@ def test_counts():
     cone = fitted(X, 3, noise="poisson")
     assert worst_correlation(S, cone.transform(X)) > 0.99
     X[5, 7] = -1
-    with pytest.raises(ValueError, match=r"noise='poisson' takes X for counts, but X\[5, 7\] is -1:.*noise='estimate'"):
+    with pytest.raises(
+        ValueError,
+        match=(
+            r"noise='poisson' takes X for counts, but X\[5, 7\] is"
+            r" -1:.*noise='estimate'"
+        ),
+    ):
         fitted(X, 3, noise="poisson")
 
 
@@ -377,7 +477,11 @@ def test_very_many_mixtures(n):
     assert worst_correlation(S, cone.transform(X)) > 0.98
     np.testing.assert_allclose(cone.components_ @ cone.mixing_, np.eye(3), atol=1e-9)
     if n > 2000:
-        stream = MinimumVolumeCone(3, random_state=0).partial_fit(X[:2000]).partial_fit(X[2000:])
+        stream = (
+            MinimumVolumeCone(3, random_state=0)
+            .partial_fit(X[:2000])
+            .partial_fit(X[2000:])
+        )
         assert worst_correlation(S, stream.transform(X)) > 0.98
 
 
@@ -386,7 +490,9 @@ def test_very_many_mixtures(n):
 
 @pytest.mark.parametrize(("k1", "k2"), [(0.08, 0.03), (0.2, 0.05), (0.3, 0.1)])
 def test_a_second_wall_finds_spectra_whose_sources_do_not_reach_zero(k1, k2):
-    """The last product is never absent once it is there: without the wall on the spectra they are negative."""
+    """The last product is never absent once it is there: without the wall on the
+    spectra they are negative.
+    """
     C, A, X = reaction(k1, k2)
     cone = fitted(X, 3)
     assert cone.nonnegative_mixing_
@@ -405,10 +511,17 @@ def test_signed_mixtures_have_no_second_wall():
 
 def test_a_stream_knows_that_stored_samples_follow_a_curve():
     C, A, X = reaction(0.05, 0.1)
-    X = np.repeat(C, 10, axis=0) @ A + 0.003 * np.random.default_rng(0).standard_normal((2400, 121))
-    whole, stream = fitted(X, 3), MinimumVolumeCone(3, random_state=0).partial_fit(X)
-    smallest = fitted(X[np.random.default_rng(0).permutation(2400)], 3)  # what follows no curve
-    worst = [worst_correlation(C, model.transform(C @ A)) for model in (whole, stream, smallest)]
+    X = np.repeat(C, 10, axis=0) @ A + 0.003 * np.random.default_rng(0).standard_normal(
+        (2400, 121)
+    )
+    whole = fitted(X, 3)
+    stream = MinimumVolumeCone(3, random_state=0).partial_fit(X)
+    # what follows no curve
+    smallest = fitted(X[np.random.default_rng(0).permutation(2400)], 3)
+    worst = [
+        worst_correlation(C, model.transform(C @ A))
+        for model in (whole, stream, smallest)
+    ]
     assert worst[1] > worst[0] - 0.01 > worst[2]
 
 
@@ -417,12 +530,22 @@ def test_known_spectra_are_kept_and_come_first(tmp_path):
     unknown = worst_correlation(C, fitted(X, 3).transform(X))
     cone = fitted(X, 3, known_mixing=A[1:2].T)
     first = cone.mixing_[:, 0]
-    np.testing.assert_allclose(first / np.linalg.norm(first), A[1] / np.linalg.norm(A[1]), atol=1e-9)
+    np.testing.assert_allclose(
+        first / np.linalg.norm(first), A[1] / np.linalg.norm(A[1]), atol=1e-9
+    )
     assert worst_correlation(C, cone.transform(X)) > unknown
     assert np.corrcoef(C[:, 1], cone.transform(X)[:, 0])[0, 1] > 0.99
     cone.save(tmp_path / "model.bionica")
-    np.testing.assert_array_equal(bionica.load(tmp_path / "model.bionica").mixing_, cone.mixing_)
-    bad = {"reshape": A[1], "transpose": A[1:2], "zero": 0 * A[:1].T, "NaN.*give": np.nan * A[:1].T, "of X": np.eye(7)}
+    np.testing.assert_array_equal(
+        bionica.load(tmp_path / "model.bionica").mixing_, cone.mixing_
+    )
+    bad = {
+        "reshape": A[1],
+        "transpose": A[1:2],
+        "zero": 0 * A[:1].T,
+        "NaN.*give": np.nan * A[:1].T,
+        "of X": np.eye(7),
+    }
     bad |= {"dependent": A[[1, 1]].T, "more than": np.eye(121)[:, :4]}
     for message, known in bad.items():
         with pytest.raises(ValueError, match=message):
@@ -432,13 +555,18 @@ def test_known_spectra_are_kept_and_come_first(tmp_path):
 def test_a_known_spectrum_gives_amounts_in_its_units():
     """The same sample has the same amount in fits to different samples."""
     rng = np.random.default_rng(0)
-    C, A = rng.dirichlet([0.5] * 3, 600), rng.random((3, 20))
+    C = rng.dirichlet([0.5] * 3, 600)
+    A = rng.random((3, 20))
     X = C @ A + 0.002 * rng.standard_normal((600, 20))
     for rows in (slice(None), C[:, 1] < 0.5):
         cone = fitted(X[rows], 3, known_mixing=7 * A[1:2].T)
         np.testing.assert_allclose(cone.spectra_[0], 7 * A[1], rtol=1e-6)
         np.testing.assert_allclose(cone.transform(X)[:, 0], C[:, 1] / 7, atol=0.03 / 7)
-    total = fitted(X, 3, known_mixing=7 * A[1:2].T, normalize="sum").transform(X).sum(axis=1)
+    total = (
+        fitted(X, 3, known_mixing=7 * A[1:2].T, normalize="sum")
+        .transform(X)
+        .sum(axis=1)
+    )
     assert np.abs(total - 1).mean() < 0.1
 
 
@@ -447,12 +575,19 @@ def test_a_true_known_spectrum_does_not_spoil_a_curve(j):
     """The cone between the smallest and the largest one is taken with a known edge too."""
     C, A, X = reaction(0.1, 0.05, 0.003, seed=7)
     unknown = worst_correlation(C, fitted(X, 3).transform(X))
-    assert worst_correlation(C, fitted(X, 3, known_mixing=A[j : j + 1].T).transform(X)) > unknown - 0.005
+    assert (
+        worst_correlation(C, fitted(X, 3, known_mixing=A[j : j + 1].T).transform(X))
+        > unknown - 0.005
+    )
 
 
 def test_known_amounts_find_sources_that_are_never_absent():
-    """Those of 5 % of the samples, in any units and order; and facets that no sample but those with a known 0 shows."""
-    da, rng, x = pytest.importorskip("dask.array"), np.random.default_rng(0), np.linspace(0, 1, 60)
+    """Those of 5 % of the samples, in any units and order; and facets that no sample
+    but those with a known 0 shows.
+    """
+    da = pytest.importorskip("dask.array")
+    rng = np.random.default_rng(0)
+    x = np.linspace(0, 1, 60)
     A = np.array([np.exp(-(((x - c) / 0.15) ** 2)) + 0.05 for c in (0.25, 0.45, 0.7)])
     S = rng.uniform(0.3, 1.3, (800, 3))
     S[:20, 1] = 0
@@ -461,8 +596,16 @@ def test_known_amounts_find_sources_that_are_never_absent():
     known = np.full((800, 3), np.nan)
     known[100:140] = [1, 100, 0.01] * S[100:140, [2, 0, 1]]
     for data in (X, da.from_array(X, chunks=(300, 60))):
-        Y = MinimumVolumeCone(3, random_state=0).fit(data, known_sources=known).transform(X)
-        assert np.corrcoef(S[:, [2, 0, 1]].T, Y.T)[:3, 3:].diagonal().min() > 0.999 > unknown + 0.01
+        Y = (
+            MinimumVolumeCone(3, random_state=0)
+            .fit(data, known_sources=known)
+            .transform(X)
+        )
+        assert (
+            np.corrcoef(S[:, [2, 0, 1]].T, Y.T)[:3, 3:].diagonal().min()
+            > 0.999
+            > unknown + 0.01
+        )
     zeros = np.full((800, 3), np.nan)
     zeros[:20, 0] = 0
     Y = MinimumVolumeCone(3, random_state=0).fit_transform(X, known_sources=zeros)
@@ -478,7 +621,9 @@ def test_known_amounts_find_sources_that_are_never_absent():
 # --- outliers that were not declared
 
 
-@pytest.mark.parametrize(("cells", "value"), [((17,), 1e9), ((3017,), 1e6), ((17, 2), 1e3)])
+@pytest.mark.parametrize(
+    ("cells", "value"), [((17,), 1e9), ((3017,), 1e6), ((17, 2), 1e3)]
+)
 def test_one_sample_that_is_far_too_large_changes_nothing(cells, value):
     """A row of the first block or of a later one, or one cell."""
     S, X, _ = problem("exponential", 4000, 3, 5, 40)
@@ -500,7 +645,9 @@ def test_a_block_of_declared_outliers_is_skipped():
 
 def test_a_constant_mixture_does_not_make_a_matrix_singular():
     rng = np.random.default_rng(1)
-    X = rng.exponential(size=(3000, 3)) @ rng.random((3, 6)) + 0.01 * rng.standard_normal((3000, 6))
+    X = rng.exponential(size=(3000, 3)) @ rng.random(
+        (3, 6)
+    ) + 0.01 * rng.standard_normal((3000, 6))
     X[:, 2] = 0.0
     assert np.isfinite(fitted(X, 3, nonnegative_mixing=True).components_).all()
 
@@ -511,7 +658,8 @@ def test_a_constant_mixture_does_not_make_a_matrix_singular():
 def test_scale_and_order_of_samples_and_mixtures_do_not_matter():
     _, X, _ = problem("copula0.3", 5000, 3, 6, 30)
     rng = np.random.default_rng(0)
-    rows, columns = rng.permutation(len(X)), rng.permutation(6)
+    rows = rng.permutation(len(X))
+    columns = rng.permutation(6)
     Y = fitted(X, 3).transform(X)
     np.testing.assert_array_equal(fitted(1024 * X, 3).transform(1024 * X), Y)
     assert sinr(Y, fitted(1e-6 * X, 3).transform(1e-6 * X)) > 100
@@ -522,8 +670,12 @@ def test_scale_and_order_of_samples_and_mixtures_do_not_matter():
 def test_normalisations_differ_by_a_factor_per_output():
     _, X, _ = problem("0.5", 3000, 3, 6, 40)
     by = {name: fitted(X, 3, normalize=name) for name in ("variance", "mean", "sum")}
-    np.testing.assert_allclose((X @ by["variance"].components_.T).std(axis=0), 1, rtol=1e-9)
-    np.testing.assert_allclose((X @ by["mean"].components_.T).mean(axis=0), 1, rtol=1e-9)
+    np.testing.assert_allclose(
+        (X @ by["variance"].components_.T).std(axis=0), 1, rtol=1e-9
+    )
+    np.testing.assert_allclose(
+        (X @ by["mean"].components_.T).mean(axis=0), 1, rtol=1e-9
+    )
     ratio = by["sum"].components_ / by["mean"].components_
     np.testing.assert_allclose(ratio, ratio[:, :1] * np.ones(6), rtol=1e-6)
 
@@ -549,7 +701,8 @@ def test_a_sample_that_overflows_float32_is_refused_and_changes_nothing():
 
 
 @pytest.mark.parametrize(
-    ("kind", "d", "k", "snr"), [("copula0.5", 5, 10, 30), ("copula0.5", 4, 8, 20), ("exponential", 3, 3, 40)]
+    ("kind", "d", "k", "snr"),
+    [("copula0.5", 5, 10, 30), ("copula0.5", 4, 8, 20), ("exponential", 3, 3, 40)],
 )
 def test_one_pass_ends_where_the_batch_ends(kind, d, k, snr):
     S, X, _ = problem(kind, 30_000, d, k, snr)
@@ -557,7 +710,9 @@ def test_one_pass_ends_where_the_batch_ends(kind, d, k, snr):
     assert sinr(S, stream.transform(X)) > sinr(S, fitted(X, d).transform(X)) - 0.5
 
 
-@pytest.mark.parametrize("order", ["by their least source", "by their purity", "by a source", "by a share"])
+@pytest.mark.parametrize(
+    "order", ["by their least source", "by their purity", "by a source", "by a share"]
+)
 def test_one_pass_without_noise_in_any_order(order):
     S, X, _ = problem("copula0.3", 20_000, 3, 6)
     by = {
@@ -567,23 +722,34 @@ def test_one_pass_without_noise_in_any_order(order):
         "by a share": S[:, 0] / S.sum(axis=1),
     }
     X_sorted = X[np.argsort(by[order])]
-    assert sinr(S, MinimumVolumeCone(3, random_state=0).partial_fit(X_sorted).transform(X)) > 60
+    assert (
+        sinr(S, MinimumVolumeCone(3, random_state=0).partial_fit(X_sorted).transform(X))
+        > 60
+    )
 
 
 @pytest.mark.parametrize(
-    ("k", "noise", "snr"), [(6, "estimate", 30), (3, "estimate", 40), (6, "poisson", None), (6, 0.05, 30)]
+    ("k", "noise", "snr"),
+    [(6, "estimate", 30), (3, "estimate", 40), (6, "poisson", None), (6, 0.05, 30)],
 )
 def test_any_chunking_gives_the_same_bits(k, noise, snr, tmp_path):
     _, X, _ = problem("copula0.3", 6500, 3, k, snr)
     if noise == "poisson":
-        X = np.random.default_rng(0).poisson(np.maximum(100 * X - 100 * X.min(), 0)).astype(float)
+        X = (
+            np.random.default_rng(0)
+            .poisson(np.maximum(100 * X - 100 * X.min(), 0))
+            .astype(float)
+        )
 
     def new():
         return MinimumVolumeCone(3, noise=noise, outliers=0.01, random_state=0)
 
     whole = new().partial_fit(X)
     cut = new()
-    outputs = [cut.partial_fit_transform(block) for block in np.split(X, [1, 2, 1999, 2001, 4321])]
+    outputs = [
+        cut.partial_fit_transform(block)
+        for block in np.split(X, [1, 2, 1999, 2001, 4321])
+    ]
     single = new().partial_fit(X[:2500])
     for x in X[2500:3600]:
         single.learn_one(x)
@@ -597,15 +763,21 @@ def test_any_chunking_gives_the_same_bits(k, noise, snr, tmp_path):
     np.testing.assert_array_equal(np.concatenate(outputs), at_once)
     assert not at_once[:2000].any()
     assert at_once[2000:].any(axis=1).mean() > 0.9
-    np.testing.assert_allclose(whole.transform_one(X[7]), whole.transform(X[7:8])[0], rtol=1e-12)
+    np.testing.assert_allclose(
+        whole.transform_one(X[7]), whole.transform(X[7:8])[0], rtol=1e-12
+    )
 
 
 @pytest.mark.parametrize("seed", [500, 504, 505])
 def test_noise_that_the_first_block_does_not_show_is_noticed_later(seed):
-    """k = d, 50 dB: 2000 samples look as if there were no noise, and the smallest cone around all samples would follow it."""
+    """k = d, 50 dB: 2000 samples look as if there were no noise, and the smallest cone
+    around all samples would follow it.
+    """
     S = copula_uniform(20_000, 5, 0.5, rng=seed)
     X, _ = mix(S, n_mixtures=5, snr_db=50, rng=seed)
-    stream, batch = MinimumVolumeCone(5, random_state=0).partial_fit(X), fitted(X[:15_000], 5)  # its last solution
+    # its last solution
+    stream = MinimumVolumeCone(5, random_state=0).partial_fit(X)
+    batch = fitted(X[:15_000], 5)
     assert stream.noise_.all()
     assert sinr(S, stream.transform(X)) > sinr(S, batch.transform(X)) - 1
 
@@ -616,11 +788,17 @@ def test_solving_again_takes_the_noise_that_the_first_solution_took(k, snr):
     cone = fitted(X, 3)
     first = cone._learner.state
     again = solve(first, cone._learner.settings)
-    np.testing.assert_allclose(again.fit.coordinates.channel_noise, first.fit.coordinates.channel_noise, rtol=1e-9)
+    np.testing.assert_allclose(
+        again.fit.coordinates.channel_noise,
+        first.fit.coordinates.channel_noise,
+        rtol=1e-9,
+    )
 
 
 def switched(seed, n, dwell, silent=0):
-    """Three exponential sources, on or off in runs of `dwell` samples, the first off for `silent` samples; 6 mixtures, 34 dB."""
+    """Three exponential sources, on or off in runs of `dwell` samples, the first off
+    for `silent` samples; 6 mixtures, 34 dB.
+    """
     rng = np.random.default_rng(seed)
     on = np.repeat(rng.random((-(-n // dwell), 3)) < 0.5, dwell, axis=0)[:n]
     on[:silent, 0] = False
@@ -628,9 +806,13 @@ def switched(seed, n, dwell, silent=0):
     return S, mix(S, rng.random((6, 3)), snr_db=34, rng=rng)[0]
 
 
-@pytest.mark.parametrize(("seed", "dwell", "silent"), [(0, 500, 0), (2, 1000, 0), (3, 500, 20_000)])
+@pytest.mark.parametrize(
+    ("seed", "dwell", "silent"), [(0, 500, 0), (2, 1000, 0), (3, 500, 20_000)]
+)
 def test_sources_that_the_first_blocks_do_not_show_are_found_later(seed, dwell, silent):
-    """The first blocks hold some combinations of sources only, and their cone is far off."""
+    """The first blocks hold some combinations of sources only, and their cone is far
+    off.
+    """
     S, X = switched(seed, 60_000, dwell, silent)
     stream = MinimumVolumeCone(3, random_state=0).partial_fit(X)
     best = min(sinr(S, fitted(X, 3).transform(X)), 30)
@@ -654,12 +836,17 @@ def test_a_drifting_mixture_is_followed():
     S = copula_uniform(60_000, 3, 0.5, rng=0)
     rng = np.random.default_rng(0)
     A, B = rng.standard_normal((2, 3, 6))
-    turn = np.linspace(0, 2 * np.pi * 0.06, len(S))[:, None]  # a full turn in 1e6 samples
+    # a full turn in 1e6 samples
+    turn = np.linspace(0, 2 * np.pi * 0.06, len(S))[:, None]
     X = np.cos(turn) * (S @ A) + np.sin(turn) * (S @ B)
     X += 0.02 * X.std() * rng.standard_normal(X.shape)
     Y = MinimumVolumeCone(3, horizon=3000, random_state=0).partial_fit_transform(X)
-    assert min(sinr(S[a : a + 5000], Y[a : a + 5000]) for a in range(10_000, 60_000, 5000)) > 20
-    with warnings.catch_warnings(action="error"):  # judged on the samples that it remembers
+    assert (
+        min(sinr(S[a : a + 5000], Y[a : a + 5000]) for a in range(10_000, 60_000, 5000))
+        > 20
+    )
+    # judged on the samples that it remembers
+    with warnings.catch_warnings(action="error"):
         fit = MinimumVolumeCone(3, horizon=3000, random_state=0).fit(X)
     assert sinr(S[-2000:], fit.transform(X[-2000:])) > 20
 
@@ -674,12 +861,27 @@ def test_memory_is_bounded():
 # --- saving, honesty, bad input
 
 
-@pytest.mark.parametrize(("parameters", "message"), [
-    ({"noise": -1}, "'noise' parameter.*Got -1"),
-    ({"outliers": 0.5}, "'outliers' parameter.*Got 0.5"),
-    ({"n_components": 7}, "n_components=7 sources cannot be found in n_features=6 mixtures; use n_components <= 6"),
-    ({"n_components": 4}, "n_components=4 exceeds the rank of the data.*Use n_components=None \\(keeps 3\\)"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"noise": -1}, "'noise' parameter.*Got -1"),
+        ({"outliers": 0.5}, "'outliers' parameter.*Got 0.5"),
+        (
+            {"n_components": 7},
+            (
+                "n_components=7 sources cannot be found in n_features=6 mixtures; use"
+                " n_components <= 6"
+            ),
+        ),
+        (
+            {"n_components": 4},
+            (
+                "n_components=4 exceeds the rank of the data.*Use n_components=None"
+                " \\(keeps 3\\)"
+            ),
+        ),
+    ],
+)
 def test_bad_parameters_are_named(parameters, message):
     _, X, _ = problem("copula0.3", 2000, 3, 6)
     for learn in ("fit", "partial_fit"):
@@ -704,31 +906,48 @@ def test_overflow_leaves_the_model_as_it_was():
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_a_known_spectrum_is_kept_exactly_however_noisy_the_mixtures(noise):
     rng = np.random.default_rng(0)
-    spectra = np.array([[0.8, 1, 0.8, 0.6, 0.4, 0.25], [1, 0.45, 0.23, 0.04, 0, 0], [0, 0.24, 0.7, 1, 0.49, 0.08]])
+    spectra = np.array(
+        [
+            [0.8, 1, 0.8, 0.6, 0.4, 0.25],
+            [1, 0.45, 0.23, 0.04, 0, 0],
+            [0, 0.24, 0.7, 1, 0.49, 0.08],
+        ]
+    )
     S = rng.exponential(size=(20_000, 3)) * (rng.random((20_000, 3)) < 0.5)
     X = S @ spectra + noise * rng.standard_normal((20_000, 6))
     cone = MinimumVolumeCone(3, known_mixing=spectra[:1].T, random_state=0).fit(X)
-    np.testing.assert_allclose(cone.spectra_[0] / cone.spectra_[0, 1], spectra[0], atol=1e-9)
+    np.testing.assert_allclose(
+        cone.spectra_[0] / cone.spectra_[0, 1], spectra[0], atol=1e-9
+    )
 
 
 @pytest.mark.parametrize(("spectral", "kappa"), [(False, 0.1), (True, 1.0)])
 def test_the_width_of_a_wall_is_that_of_equation_2(spectral, kappa):
-    """One sample below one facet, at a base whose outputs have noise s_i^2 = v |V_i|^2 and mean 1."""
+    """One sample below one facet, at a base whose outputs have noise s_i^2 = v |V_i|^2
+    and mean 1.
+    """
     U = np.array([[1.5, 1.0], [-0.2, 1.0], [1.7, 1.0]])
     data = unweighted(U)._replace(B=np.eye(2) if spectral else np.empty((0, 2)))
     V, _ = data.outputs(np.eye(2))
-    c, v, e = 3.0, 0.04, 0.1
+    c = 3.0
+    v = 0.04
+    e = 0.1
     wall = Wall(np.full(2, c), np.full(2, v), np.full(2, e), np.zeros(2))
     s = v * (V @ V.T).diagonal()
     width = (1 + kappa) / (1 / s + kappa / s) + e**2  # V_i u_bar = 1
-    expected = -np.linalg.slogdet(V)[1] + 0.5 * c * np.sum((np.minimum(U @ V.T, 0) ** 2).mean(axis=0) / width)
+    expected = -np.linalg.slogdet(V)[1] + 0.5 * c * np.sum(
+        (np.minimum(U @ V.T, 0) ** 2).mean(axis=0) / width
+    )
     assert objective(V, data, wall) == pytest.approx(expected, rel=1e-12)
-    turned = np.add(V, [[0.0, -0.3], [0.0, 0.0]])  # from this base, so that P is not the identity
+    # from this base, so that P is not the identity
+    turned = np.add(V, [[0.0, -0.3], [0.0, 0.0]])
     facets = near_facets(V @ U.T, V, np.full(2, np.inf), data)
     P = turned @ np.linalg.inv(V)
     mean = turned @ data.mean
     inside = v * (turned @ turned.T).diagonal()
     width = (1 + kappa) / (1 / inside + kappa / (s * mean**2)) + (e * mean) ** 2
     expected = -np.linalg.slogdet(P)[1] + np.log(mean).sum()
-    expected += 0.5 * c * np.sum((np.minimum(U @ turned.T, 0) ** 2).mean(axis=0) / width)
+    expected += (
+        0.5 * c * np.sum((np.minimum(U @ turned.T, 0) ** 2).mean(axis=0) / width)
+    )
     assert value_and_gradient(P, facets, wall)[0] == pytest.approx(expected, rel=1e-12)

@@ -1,4 +1,6 @@
-"""A rule from outside the package, in one file: everything that runs, saves and sweeps networks takes it."""
+"""A rule from outside the package, in one file: everything that runs, saves and sweeps
+networks takes it.
+"""
 
 import dataclasses
 import importlib
@@ -20,7 +22,8 @@ from bionica.kernels import loop
 from bionica.kernels.rule import RULES, register
 from conftest import mixtures
 
-# The rule of CONTRIBUTING.md, a rectified Hebbian network, as a module outside of the package.
+# The rule of CONTRIBUTING.md, a rectified Hebbian network, as a module outside of the
+# package.
 CONTRIBUTING = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text()
 SOURCE = "\n".join(re.findall(r"```python\n(.*?)```", CONTRIBUTING, re.DOTALL))
 FOLDER = tempfile.TemporaryDirectory()
@@ -33,14 +36,18 @@ from my_module import MyNetwork  # noqa: E402
 
 def stronger(factor):
     """The rule with outputs that are so many times as large."""
-    changed = SOURCE.replace("max(work.y[i],", f"max(work.y.dtype.type({factor}) * work.y[i],")
+    changed = SOURCE.replace(
+        "max(work.y[i],", f"max(work.y.dtype.type({factor}) * work.y[i],"
+    )
     assert changed != SOURCE
     return changed
 
 
 def line_by_line(W, X, rates):
     """The rule in NumPy."""
-    W, x_bar, Y = W.copy(), 0.0, []
+    W = W.copy()
+    x_bar = 0.0
+    Y = []
     for t, x in enumerate(X):
         Y.append(np.maximum(W @ x, 0))
         x_bar = x_bar + (x - x_bar) / (t + 1)
@@ -52,8 +59,12 @@ def line_by_line(W, X, rates):
 def test_it_learns_as_its_line_by_line_version():
     _, X = mixtures(400, 3, 4)
     network = MyNetwork(3, random_state=0)
-    Y, W = line_by_line(network._learner_for(4, X.dtype).state.W, X, 0.01 / (1 + 1e-3 * np.arange(400)))
-    np.testing.assert_allclose(network.partial_fit_transform(X), Y, rtol=1e-10, atol=1e-12)
+    Y, W = line_by_line(
+        network._learner_for(4, X.dtype).state.W, X, 0.01 / (1 + 1e-3 * np.arange(400))
+    )
+    np.testing.assert_allclose(
+        network.partial_fit_transform(X), Y, rtol=1e-10, atol=1e-12
+    )
     np.testing.assert_allclose(network.components_, W, rtol=1e-10, atol=1e-12)
 
 
@@ -63,13 +74,17 @@ def test_it_is_saved_and_continues(tmp_path):
     network.save(tmp_path / "mine.bionica")
     again = bionica.load(tmp_path / "mine.bionica")
     assert type(again) is MyNetwork
-    np.testing.assert_array_equal(again.partial_fit_transform(X), network.partial_fit_transform(X))
+    np.testing.assert_array_equal(
+        again.partial_fit_transform(X), network.partial_fit_transform(X)
+    )
 
 
 PLAN = {
     "seeds": 2,
     "data": [{"kind": "sparse_uniform", "d": 3, "T": 300, "mixing": "d3"}],
-    "network": [{"name": "my_module:MyNetwork", "label": "mine", "grid": {"eta0": [0.01, 0.02]}}],
+    "network": [
+        {"name": "my_module:MyNetwork", "label": "mine", "grid": {"eta0": [0.01, 0.02]}}
+    ],
 }
 
 
@@ -84,7 +99,12 @@ def test_it_is_swept_on_processes(monkeypatch):
 def run_python(code, *arguments, **env):
     paths = [str(OUTSIDE), str(Path(bionica.__file__).parents[1])]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(env.pop("paths", paths)), **env}
-    done = subprocess.run([sys.executable, "-c", code, *map(str, arguments)], env=env, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        env=env,
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -121,24 +141,38 @@ def test_a_second_definition_runs_the_new_code(tmp_path, monkeypatch, restore):
     assert first_output(first) == 2.0
 
 
-def test_an_edited_file_or_one_that_it_imports_is_compiled_again_in_the_next_process(tmp_path):
+def test_an_edited_file_or_one_that_it_imports_is_compiled_again_in_the_next_process(
+    tmp_path,
+):
     code = (
-        f"import sys; sys.path[:0] = [{str(tmp_path)!r}, {str(Path(__file__).parent)!r}]; import edited_rule, test_new_rule; "
-        "print(test_new_rule.first_output(edited_rule))"
+        f"import sys; sys.path[:0] = [{str(tmp_path)!r},"
+        f" {str(Path(__file__).parent)!r}]; import edited_rule, test_new_rule;"
+        " print(test_new_rule.first_output(edited_rule))"
     )
-    for factor, helper, expected in ((1, 1, "2.0"), (1, 5, "10.0"), (2, 5, "20.0"), (1, 1, "2.0")):
+    for factor, helper, expected in (
+        (1, 1, "2.0"),
+        (1, 5, "10.0"),
+        (2, 5, "20.0"),
+        (1, 1, "2.0"),
+    ):
         (tmp_path / "edited_rule.py").write_text(
             "import edited_helper\n" + stronger(f"{factor} * edited_helper.FACTOR")
         )
         (tmp_path / "edited_helper.py").write_text(f"FACTOR = {helper}")
-        out = run_python(code, PYTHONDONTWRITEBYTECODE="1", NUMBA_CACHE_DIR=str(tmp_path / "cache"))
+        out = run_python(
+            code, PYTHONDONTWRITEBYTECODE="1", NUMBA_CACHE_DIR=str(tmp_path / "cache")
+        )
         assert out.split()[-1] == expected
 
 
 def test_types_of_parameters_do_not_leak():
-    """A window of numpy.uint8 is an int like any other: a later network with 300 does not count modulo 256."""
+    """A window of numpy.uint8 is an int like any other: a later network with 300 does
+    not count modulo 256.
+    """
     _, X = mixtures(600, 2)
-    bionica.TwoCompartmentNICA(2, mean_window=np.uint8(200), random_state=0).partial_fit(X)
+    bionica.TwoCompartmentNICA(
+        2, mean_window=np.uint8(200), random_state=0
+    ).partial_fit(X)
     a, b = (
         bionica.TwoCompartmentNICA(2, mean_window=window, random_state=0).partial_fit(X)
         for window in (300, np.int16(300))
@@ -148,7 +182,9 @@ def test_types_of_parameters_do_not_leak():
 
 @pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
 @pytest.mark.parametrize("fault", ["no folder", "full disk", "unreadable"])
-def test_without_a_cache_it_compiles_in_memory_and_says_so_once(fault, monkeypatch, caplog):
+def test_without_a_cache_it_compiles_in_memory_and_says_so_once(
+    fault, monkeypatch, caplog
+):
     from bionica._compat import numba as door
 
     njit = numba.njit
@@ -165,7 +201,9 @@ def test_without_a_cache_it_compiles_in_memory_and_says_so_once(fault, monkeypat
         monkeypatch.setattr(door.numba, "njit", no_folder)
     else:
         Cache = numba.core.caching.FunctionCache
-        monkeypatch.setattr(Cache, "load_overload", fail if fault == "unreadable" else lambda *_: None)
+        monkeypatch.setattr(
+            Cache, "load_overload", fail if fault == "unreadable" else lambda *_: None
+        )
         monkeypatch.setattr(Cache, "save_overload", fail)
     monkeypatch.setattr(door, "_warned", set())
     monkeypatch.setattr(loop, "_ENTRIES", {})
@@ -188,7 +226,10 @@ def test_a_long_compilation_is_announced(monkeypatch, caplog):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"shapes": {"W": "dk"}}, r"shapes and the fields of State differ in \['x_bar'\]"),
+        (
+            {"shapes": {"W": "dk"}},
+            r"shapes and the fields of State differ in \['x_bar'\]",
+        ),
         ({"inverses": {"H": "M"}}, r"no field \['H'\]"),
     ],
 )
@@ -198,7 +239,9 @@ def test_a_record_that_does_not_describe_its_state_is_refused(change, message):
 
 
 def test_a_rule_needs_a_state_of_its_own():
-    """Rules are found by the class of a state: a second rule of ours would change the library's networks."""
+    """Rules are found by the class of a state: a second rule of ours would change the
+    library's networks.
+    """
     ours = RULES["two_compartment"]
     with pytest.raises(ValueError, match="a State class of its own"):
         register(dataclasses.replace(ours, name="mine"))
@@ -207,4 +250,6 @@ def test_a_rule_needs_a_state_of_its_own():
 
 def test_mixtures_of_another_width_are_refused_before_compiled_code_reads_them():
     with pytest.raises(ValueError, match="one of 4 mixtures, and X has 3"):
-        MyNetwork(3, random_state=0)._learner_for(4, np.dtype(float)).outputs(np.ones((5, 3)))
+        MyNetwork(3, random_state=0)._learner_for(4, np.dtype(float)).outputs(
+            np.ones((5, 3))
+        )

@@ -18,7 +18,11 @@ online = pytest.mark.parametrize("Online", ONLINE, ids=lambda cls: cls.__name__)
 
 
 def made(cls, d=3, **kwargs):
-    return cls(d) if cls is bionica.NoncenteredWhitener else cls(d, random_state=0, **kwargs)
+    return (
+        cls(d)
+        if cls is bionica.NoncenteredWhitener
+        else cls(d, random_state=0, **kwargs)
+    )
 
 
 def bits(network):
@@ -38,13 +42,17 @@ def test_single_outputs_have_the_bits_of_transform(Network):
             network.learn_one(x)
 
 
-@pytest.mark.parametrize("kept", [copy.copy, copy.deepcopy, lambda n: pickle.loads(pickle.dumps(n)), contents])
+@pytest.mark.parametrize(
+    "kept",
+    [copy.copy, copy.deepcopy, lambda n: pickle.loads(pickle.dumps(n)), contents],
+)
 def test_learning_on_leaves_what_was_kept_alone(Network, kept):
     _, X = mixtures(300, 3)
     network = made(Network).fit(X)
     network.learn_one(X[0])
     network.learn_one(X[1])
-    taken, before = kept(network), bits(network)
+    taken = kept(network)
+    before = bits(network)
     for x in X[2:5]:
         network.learn_one(x)
     if kept is contents:
@@ -57,13 +65,22 @@ def test_learning_on_leaves_what_was_kept_alone(Network, kept):
 @pytest.mark.filterwarnings("error")
 def test_a_failing_sample_changes_nothing():
     _, X = mixtures(300, 3)
-    network = bionica.TwoCompartmentNICA(3, eta0=0.01, guards=False, random_state=0).partial_fit(X)
+    network = bionica.TwoCompartmentNICA(
+        3, eta0=0.01, guards=False, random_state=0
+    ).partial_fit(X)
     network.learn_one(X[0])
     before = bits(network)
-    with pytest.raises(bionica.DivergenceError, match=r"diverged at sample 301.*turn on the guards"):
+    with pytest.raises(
+        bionica.DivergenceError, match=r"diverged at sample 301.*turn on the guards"
+    ):
         network.learn_one([1e200, 1.0, 1.0])
     assert bits(network) == before
-    with pytest.raises(ValueError, match="dynamics='gradient': this TwoCompartmentNICA learned with dynamics='exact'"):
+    with pytest.raises(
+        ValueError,
+        match=(
+            "dynamics='gradient': this TwoCompartmentNICA learned with dynamics='exact'"
+        ),
+    ):
         network.set_params(dynamics="gradient").learn_one(X[1])
     assert bits(network.set_params(dynamics="exact")) == before
     with pytest.raises(ValueError, match="learning rate"):
@@ -79,7 +96,10 @@ def test_parameters_and_schedules_count_from_the_next_sample():
         seen.append(t)
         return 0.01 if t < 310 else 0.001
 
-    single, rows = (bionica.TwoCompartmentNICA(3, eta0=0.01, random_state=0).fit(X[:300]) for _ in range(2))
+    single, rows = (
+        bionica.TwoCompartmentNICA(3, eta0=0.01, random_state=0).fit(X[:300])
+        for _ in range(2)
+    )
     single.set_params(eta0=schedule)
     for x in X[300:]:
         single.learn_one(x)
@@ -94,10 +114,15 @@ def test_parameters_and_schedules_count_from_the_next_sample():
 @online
 def test_dicts_are_samples_whose_order_does_not_matter(Online):
     _, X = mixtures(300, 3)
-    arrays, dicts = made(Online), made(Online)
+    arrays = made(Online)
+    dicts = made(Online)
     for a, b, c in X:
         arrays.learn_one([a, b, c])
-        dicts.learn_one({"a": a, "b": b, "c": c} if not hasattr(dicts, "n_features_in_") else {"c": c, "a": a, "b": b})
+        dicts.learn_one(
+            {"a": a, "b": b, "c": c}
+            if not hasattr(dicts, "n_features_in_")
+            else {"c": c, "a": a, "b": b}
+        )
     assert list(dicts.feature_names_in_) == NAMES
     assert bits(arrays) == bits(dicts)
     x = dict(zip(NAMES, X[0], strict=True))
@@ -130,7 +155,9 @@ def test_errors_name_the_feature(cls):
     model.fit(frame)
     frame.iloc[17, 1] = np.nan
     for use in (model.transform, model.fit, getattr(model, "partial_fit", model.fit)):
-        with pytest.raises(ValueError, match=r"Input X contains NaN: X\[17, 'b'\] is NaN"):
+        with pytest.raises(
+            ValueError, match=r"Input X contains NaN: X\[17, 'b'\] is NaN"
+        ):
             use(frame)
     with pytest.raises(ValueError, match=r"X\[17, 1\] is NaN"):
         model.fit(frame.to_numpy())

@@ -8,7 +8,13 @@ from bionica.metrics import permutation_error
 from bionica.offline.batch_nica import BatchNICA
 from bionica.offline.noncentered_whitener import NoncenteredWhitener
 from bionica.offline.whitening import moments, whitening
-from bionica.trust.outliers import Inliers, are_inliers, is_inlier, metric, without_outliers
+from bionica.trust.outliers import (
+    Inliers,
+    are_inliers,
+    is_inlier,
+    metric,
+    without_outliers,
+)
 
 T = 20_000
 
@@ -37,10 +43,19 @@ def spoiled(X, how, size, seed=0):
     return X, is_outlier
 
 
-HOW = [("one", 1e12), ("many", 1e3), ("many", 1e12), ("decades", 1e12), ("gaussian", 100), ("channel", 1e3)]
+HOW = [
+    ("one", 1e12),
+    ("many", 1e3),
+    ("many", 1e12),
+    ("decades", 1e12),
+    ("gaussian", 100),
+    ("channel", 1e3),
+]
 
 
-@pytest.mark.parametrize("kind", ["odor", "sparse_uniform", "exponential", "half_normal", "gamma"])
+@pytest.mark.parametrize(
+    "kind", ["odor", "sparse_uniform", "exponential", "half_normal", "gamma"]
+)
 @pytest.mark.parametrize("n", [200, 1000, 10_000])
 def test_sound_data_lose_no_sample(kind, n):
     for seed in range(10):
@@ -51,7 +66,8 @@ def test_sound_data_lose_no_sample(kind, n):
             assert rows is X and same is seen
 
 
-@pytest.mark.parametrize("unit", [2.0**-600, 1.0, 2.0**600])  # squares of the outer two are no float64
+# squares of the outer two are no float64
+@pytest.mark.parametrize("unit", [2.0**-600, 1.0, 2.0**600])
 def test_outliers_are_found_in_every_unit(unit):
     X, is_outlier = spoiled(mixed()[1], "many", 1e3)
     np.testing.assert_array_equal(are_inliers(unit * X), ~is_outlier)
@@ -59,7 +75,9 @@ def test_outliers_are_found_in_every_unit(unit):
 
 @pytest.mark.parametrize("n", [1000, 4000])
 def test_outliers_of_many_features_are_found_in_the_units_of_each(n):
-    """40 are projected on 32 directions: all of them with 4000 samples, 20 and the distance outside with 1000; one is constant."""
+    """40 are projected on 32 directions: all of them with 4000 samples, 20 and the
+    distance outside with 1000; one is constant.
+    """
     rng = np.random.default_rng(0)
     X, is_outlier = spoiled(mixed(n_samples=n, d=40)[1], "channel", 1e3)
     X[:, 7] = 3.0
@@ -79,13 +97,15 @@ def test_moments_are_those_of_the_other_rows(kind, k, how, size):
     lost = ~is_inlier(X, rows.limit)
     assert np.sum(lost & ~is_outlier) <= 6  # sound samples
     sane = moments(clean[~lost])
-    # Outliers that remain are of the size of sound samples: X times 1e3 may still be small.
+    # Outliers that remain are of the size of sound samples: X times 1e3 may still be
+    # small.
     assert np.abs(whitening(sane, 4).matrix @ (seen.mean - sane.mean)).max() < 1e-3
     F = whitening(sane, 4).matrix
     np.testing.assert_allclose(F @ seen.covariance @ F.T, np.eye(4), atol=0.02)
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # a source of 20 samples
+# a source of 20 samples
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_samples_that_alone_show_a_source_are_kept():
     X = mixed("sparse_uniform")[1]
     X[:, 3] = 0
@@ -103,7 +123,10 @@ def test_batch_nica_separates_as_without_outliers(how, size, dtype, k):
     tol = 1e-6 if dtype == np.float64 else None
     found = BatchNICA(4, random_state=0, tol=tol).fit(X)
     best = BatchNICA(4, random_state=0, tol=tol).fit(clean[~is_outlier])
-    errors = [permutation_error(S, m.transform(clean.astype(dtype)).astype(float)) for m in (found, best)]
+    errors = [
+        permutation_error(S, m.transform(clean.astype(dtype)).astype(float))
+        for m in (found, best)
+    ]
     assert errors[0] < 1.5 * errors[1]
     assert 0 < found.n_outliers_ <= is_outlier.sum() + 6
     assert found.negativity_ < 1e-3
@@ -122,9 +145,15 @@ def test_the_fit_is_that_of_the_other_rows():
 
 def test_the_whitener_is_robust_if_asked():
     X, is_outlier = spoiled(mixed()[1], "gaussian", 1e6)
-    found, best = NoncenteredWhitener(robust=True).fit(X), NoncenteredWhitener().fit(X[~is_outlier])
-    np.testing.assert_allclose(found.components_, best.components_, rtol=0.02, atol=0.02)
-    assert np.abs(NoncenteredWhitener().fit(X).components_).max() < 1e-3 * np.abs(best.components_).max()
+    found = NoncenteredWhitener(robust=True).fit(X)
+    best = NoncenteredWhitener().fit(X[~is_outlier])
+    np.testing.assert_allclose(
+        found.components_, best.components_, rtol=0.02, atol=0.02
+    )
+    assert (
+        np.abs(NoncenteredWhitener().fit(X).components_).max()
+        < 1e-3 * np.abs(best.components_).max()
+    )
 
 
 def test_the_least_distance_outside_the_signal_follows_the_unit():

@@ -1,4 +1,6 @@
-"""Nothing that a command reads, and nothing that it did not write, is lost to its outputs; several processes may write one file."""
+"""Nothing that a command reads, and nothing that it did not write, is lost to its
+outputs; several processes may write one file.
+"""
 
 import os
 from pathlib import Path
@@ -9,7 +11,14 @@ from typer.testing import CliRunner
 
 import bionica
 from bionica.cli import app
-from bionica.io import OutputError, Target, check_folder, check_targets, open_writer, write_atomically
+from bionica.io import (
+    OutputError,
+    Target,
+    check_folder,
+    check_targets,
+    open_writer,
+    write_atomically,
+)
 from conftest import left, mixtures, read
 
 
@@ -24,15 +33,20 @@ def folder(tmp_path, monkeypatch):
 def refused(*names, inputs=("in.npy",)):
     """Return why outputs of these names are refused, although they may replace files."""
     with pytest.raises(OutputError) as error:
-        check_targets([Target("-o", Path(name), replace=True) for name in names], [Path(name) for name in inputs])
+        check_targets(
+            [Target("-o", Path(name), replace=True) for name in names],
+            [Path(name) for name in inputs],
+        )
     assert "\n" not in str(error.value)
     return str(error.value)
 
 
-# ---------------------------------------------------------------------------------------------- outputs and inputs
+# --- outputs and inputs
 
 
-@pytest.mark.parametrize("other", ["s.npy", "./s.npy", "below/../s.npy", "link/s.npy", "s.npy/inside"])
+@pytest.mark.parametrize(
+    "other", ["s.npy", "./s.npy", "below/../s.npy", "link/s.npy", "s.npy/inside"]
+)
 @pytest.mark.parametrize("exists", [True, False])
 def test_two_outputs_are_never_one_file(folder, other, exists):
     (folder / "below").mkdir()
@@ -43,7 +57,17 @@ def test_two_outputs_are_never_one_file(folder, other, exists):
     assert "the same file" in refused(other, "s.npy")
 
 
-@pytest.mark.parametrize("name", ["in.npy", "./in.npy", "below/../in.npy", "symbolic.npy", "hard.npy", "link/in.npy"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "in.npy",
+        "./in.npy",
+        "below/../in.npy",
+        "symbolic.npy",
+        "hard.npy",
+        "link/in.npy",
+    ],
+)
 def test_no_output_is_the_input(folder, name):
     (folder / "below").mkdir()
     (folder / "symbolic.npy").symlink_to("in.npy")
@@ -53,7 +77,10 @@ def test_no_output_is_the_input(folder, name):
     before = (folder / "in.npy").read_bytes()
     for option in ("-o", "--model", "--report", "--mixing"):
         rest = [] if option == "-o" else ["-o", "s.npy"]
-        result = CliRunner().invoke(app, ["separate", "in.npy", option, name, *rest, "--force", "--sources", "2"])
+        result = CliRunner().invoke(
+            app,
+            ["separate", "in.npy", option, name, *rest, "--force", "--sources", "2"],
+        )
         assert result.exit_code == 1, result.output
         assert (folder / "in.npy").read_bytes() == before
 
@@ -68,11 +95,14 @@ def test_stores_and_the_files_in_them(folder):
 
 
 def test_standard_input_from_a_file_is_an_input(folder):
-    file, before = os.open("in.npy", os.O_RDONLY), os.dup(0)
+    file = os.open("in.npy", os.O_RDONLY)
+    before = os.dup(0)
     os.dup2(file, 0)
     try:
         with pytest.raises(OutputError, match="the same file"):
-            check_targets([Target("-o", Path("in.npy"), replace=True)], [Path("/dev/stdin")])
+            check_targets(
+                [Target("-o", Path("in.npy"), replace=True)], [Path("/dev/stdin")]
+            )
     finally:
         os.dup2(before, 0)
         os.close(before)
@@ -99,20 +129,25 @@ def test_an_existing_file_is_replaced_only_if_asked(folder):
         (folder / name).mkdir()
         (folder / name / "zarr.json").write_text('{"attributes": {}}')
         assert "is a folder" in refused(name)
-    with pytest.raises(FileExistsError), open_writer(Path("d.zarr"), 2, float) as writer:
+    with (
+        pytest.raises(FileExistsError),
+        open_writer(Path("d.zarr"), 2, float) as writer,
+    ):
         writer.write(np.ones((5, 2)))
     os.mkfifo("p")
     assert "a pipe" in refused("p")
     (folder / "loop.npy").symlink_to("loop.npy")
     assert "a link to itself" in refused("loop.npy")
-    network = bionica.StreamingNICA(2, random_state=0).fit(np.random.default_rng(0).random((50, 2)))
+    network = bionica.StreamingNICA(2, random_state=0).fit(
+        np.random.default_rng(0).random((50, 2))
+    )
     with pytest.raises(OSError, match="not a regular file"):
         network.save("p")
     assert (folder / "p").is_fifo()
     assert (folder / "mine.csv").read_text() == "mine"
 
 
-# ---------------------------------------------------------------------------------------------- links and permissions
+# --- links and permissions
 
 
 def test_links_are_followed_and_stay(folder):
@@ -138,16 +173,20 @@ def test_permissions_are_those_of_the_file_before_or_of_the_umask(tmp_path):
         assert os.umask(old) == 0o027
 
 
-# ---------------------------------------------------------------------------------------------- several writers
+# --- several writers
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".npy", ".npz", ".h5", ".parquet"])
 def test_a_second_writer_does_not_disturb_the_first(tmp_path, suffix):
-    """The first is in the middle when the second begins, and ends when the second is in the middle."""
+    """The first is in the middle when the second begins, and ends when the second is in
+    the middle.
+    """
     pytest.importorskip({".parquet": "pyarrow", ".h5": "h5py"}.get(suffix, "numpy"))
     path = tmp_path / f"shared{suffix}"
-    first, second = open_writer(path, 3, "float64"), open_writer(path, 3, "float64")
-    one, two = np.full((5000, 3), 1.0), np.full((7000, 3), 2.0)
+    first = open_writer(path, 3, "float64")
+    second = open_writer(path, 3, "float64")
+    one = np.full((5000, 3), 1.0)
+    two = np.full((7000, 3), 2.0)
     a = first.__enter__()
     a.write(one[:2000])
     b = second.__enter__()
@@ -163,10 +202,14 @@ def test_a_second_writer_does_not_disturb_the_first(tmp_path, suffix):
 
 def test_a_killed_writer_leaves_the_file_as_it_was(tmp_path):
     (tmp_path / "m").write_bytes(b"whole")
-    if not (child := os.fork()):
+    child = os.fork()
+    if not child:
         with open_writer(tmp_path / "m.csv", 2, float) as writer:
             writer.write(np.ones((5, 2)))
             os._exit(9)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
     assert not (tmp_path / "m.csv").exists()
-    assert all(name == "m" or (name.startswith(".m.csv.") and name.endswith(".part")) for name in left(tmp_path))
+    assert all(
+        name == "m" or (name.startswith(".m.csv.") and name.endswith(".part"))
+        for name in left(tmp_path)
+    )

@@ -1,4 +1,6 @@
-"""`bionica.paper` without its runs: plans, verdicts, summaries; and the table of the page of the paper."""
+"""`bionica.paper` without its runs: plans, verdicts, summaries; and the table of the
+page of the paper.
+"""
 
 import pkgutil
 import re
@@ -18,20 +20,28 @@ ROOT = Path(__file__).parents[1]
 
 def cases(experiment, setting, **options):
     """The cases of one plan."""
-    return list(plans_of(Reproduction((experiment,), **options))[experiment, setting].cases())
+    return list(
+        plans_of(Reproduction((experiment,), **options))[experiment, setting].cases()
+    )
 
 
-# ------------------------------------------------------------------------------------------------------------- plans
+# --- plans
 
 
-@pytest.mark.parametrize(("experiment", "setting", "d"), [("figure4", "d3", 3), ("figure4", "d10", 10)])
-def test_figure_4_is_ten_runs_of_the_four_networks_on_the_printed_matrices(experiment, setting, d):
+@pytest.mark.parametrize(
+    ("experiment", "setting", "d"), [("figure4", "d3", 3), ("figure4", "d10", 10)]
+)
+def test_figure_4_is_ten_runs_of_the_four_networks_on_the_printed_matrices(
+    experiment, setting, d
+):
     runs = cases(experiment, setting, seed=7)
     assert {case.seed for case in runs} == {*range(7, 17)}
     assert len(runs) == 40
     assert {case.network.name for case in runs} == {*NETWORKS}  # nothing of ours
     for case in runs[::10]:
-        printed = getattr(bionica, case.network.name).as_published(setting, random_state=case.seed)
+        printed = getattr(bionica, case.network.name).as_published(
+            setting, random_state=case.seed
+        )
         assert case.estimator().get_params() == printed.get_params()
     S, X = runs[0].data.load(7, "float64")[:2]
     np.testing.assert_array_equal(S, datasets.sparse_uniform(100_000, d, rng=7))
@@ -58,7 +68,11 @@ def test_the_grid_is_that_of_appendix_c():
     runs = cases("table1", "d3")
     assert {case.seed for case in runs} == {*range(5)}
     for name in NETWORKS:
-        grid = [dict(case.params) for case in runs if case.network.name == name and case.seed == 0]
+        grid = [
+            dict(case.params)
+            for case in runs
+            if case.network.name == name and case.seed == 0
+        ]
         values = {key: {point[key] for point in grid} for key in grid[0]}
         assert values["eta0"] == {1e-1, 1e-2, 1e-3, 1e-4, 1e-5}
         assert values["decay"] == {1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7}
@@ -68,10 +82,22 @@ def test_the_grid_is_that_of_appendix_c():
 
 
 def test_ours_are_drawn_only_if_asked_for():
-    ours = {case.network.label for case in cases("figure4", "d3", with_ours=True)} - {*NETWORKS}
+    ours = {case.network.label for case in cases("figure4", "d3", with_ours=True)} - {
+        *NETWORKS
+    }
     untuned = {"InterneuronNICA untuned", "TwoCompartmentNICA untuned"}
-    assert ours == {"LocalNICA", "StreamingNICA", "BatchNICA", "correlation floor", *untuned}
-    plain = next(c for c in cases("figure4", "d3", with_ours=True) if c.network.label == "TwoCompartmentNICA untuned")
+    assert ours == {
+        "LocalNICA",
+        "StreamingNICA",
+        "BatchNICA",
+        "correlation floor",
+        *untuned,
+    }
+    plain = next(
+        c
+        for c in cases("figure4", "d3", with_ours=True)
+        if c.network.label == "TwoCompartmentNICA untuned"
+    )
     assert plain.estimator().eta0 is None
 
 
@@ -84,36 +110,65 @@ def test_figure_1_mixes_the_sources_out_of_the_orthant():
     np.testing.assert_allclose(X, S @ [[1, -0.45], [0.55, 0.8]])
 
 
-@pytest.mark.parametrize(("figure", "name"), [("figure2", "InterneuronNICA"), ("figure3", "TwoCompartmentNICA")])
+@pytest.mark.parametrize(
+    ("figure", "name"),
+    [("figure2", "InterneuronNICA"), ("figure3", "TwoCompartmentNICA")],
+)
 def test_circuits_are_those_of_the_two_algorithms(figure, name):
     (case,) = cases(figure, "d3")
     assert case.network.name == name
     assert case.estimator().eta0 == getattr(bionica, name).as_published("d3").eta0
 
 
-# ---------------------------------------------------------------------------------------------------------- verdicts
+# --- verdicts
 
 
 @pytest.mark.parametrize(
     ("tails", "verdict", "good"),
-    [((0.099, 0.05), "yes", (1, 1, 0, 0)), ((0.101, 0.05), "partly", (0, 1, 0, 0)), ((0.1, 0.2), "no", (0, 0, 0, 0))],
+    [
+        ((0.099, 0.05), "yes", (1, 1, 0, 0)),
+        ((0.101, 0.05), "partly", (0, 1, 0, 0)),
+        ((0.1, 0.2), "no", (0, 0, 0, 0)),
+    ],
 )
 def test_images_are_recovered_below_a_tenth_of_their_variance(tails, verdict, good):
     rows = [
-        {"setting": "images", "network": network, "seed": 0, "mean": 0.2, "error": 0.2, "last_tenth": tail}
+        {
+            "setting": "images",
+            "network": network,
+            "seed": 0,
+            "mean": 0.2,
+            "error": 0.2,
+            "last_tenth": tail,
+        }
         for network, tail in zip(NETWORKS, (*tails, 9.0, 9.0), strict=True)
     ]
-    claim = {claim["where"]: claim for claim in claims_of(rows, rows, [])}["Figure 5, left"]
+    claim = {claim["where"]: claim for claim in claims_of(rows, rows, [])}[
+        "Figure 5, left"
+    ]
     assert claim["agrees"] == verdict
     assert tuple(map(int, re.findall(r"in (\d) of 1 runs", claim["ours"]))) == good
 
 
 @pytest.mark.parametrize(
-    ("ratio", "verdict"), [(1.0, "yes"), (1.04, "yes"), (1.06, "partly"), (1.99, "partly"), (2.0, "no")]
+    ("ratio", "verdict"),
+    [(1.0, "yes"), (1.04, "yes"), (1.06, "partly"), (1.99, "partly"), (2.0, "no")],
 )
 def test_a_setting_is_as_good_as_the_best_within_5_percent(ratio, verdict):
-    row = {"setting": "d3", "network": "TwoLayerNSM", "settings": 30, "best": "0.1, 1e-07", "error": 0.01, "failed": 2}
-    row |= {"runs": 5, "paper": "0.1, 1e-07", "paper_error": 0.01 * ratio, "paper_rank": 3}
+    row = {
+        "setting": "d3",
+        "network": "TwoLayerNSM",
+        "settings": 30,
+        "best": "0.1, 1e-07",
+        "error": 0.01,
+        "failed": 2,
+    }
+    row |= {
+        "runs": 5,
+        "paper": "0.1, 1e-07",
+        "paper_error": 0.01 * ratio,
+        "paper_rank": 3,
+    }
     (claim,) = claims_of([], [], [row])
     assert claim["agrees"] == verdict
     assert claim["where"] == "Table 1, d = 3, 2-layer NSM"
@@ -122,40 +177,75 @@ def test_a_setting_is_as_good_as_the_best_within_5_percent(ratio, verdict):
 def test_best_settings_and_the_rank_of_the_papers():
     rows = []
     for eta0, error in ((0.1, 0.3), (0.01, 0.2), (0.001, 0.1), (1e-4, None)):
-        row = {"case": str(eta0), "data": "d3", "network": "InterneuronNICA", "seed": 0, "t": 9, "error": error}
-        rows.append({**row, "eta0": eta0, "decay": 0.001, "tau": None, "last_tenth": error, "seconds": 1.0})
-    means = results.grid_means({("table1", "d3"): Table(rows, ["eta0", "decay", "tau"])})
+        row = {
+            "case": str(eta0),
+            "data": "d3",
+            "network": "InterneuronNICA",
+            "seed": 0,
+            "t": 9,
+            "error": error,
+        }
+        rows.append(
+            {
+                **row,
+                "eta0": eta0,
+                "decay": 0.001,
+                "tau": None,
+                "last_tenth": error,
+                "seconds": 1.0,
+            }
+        )
+    means = results.grid_means(
+        {("table1", "d3"): Table(rows, ["eta0", "decay", "tau"])}
+    )
     assert [row["eta0"] for row in means if row["paper"]] == [0.01]
     (best,) = results.best_settings(means)
     assert (best["best"], best["error"]) == ("0.001, 0.001", 0.1)
-    assert (best["paper"], best["paper_error"], best["paper_rank"]) == ("0.01, 0.001", 0.2, 2)
+    assert (best["paper"], best["paper_error"], best["paper_rank"]) == (
+        "0.01, 0.001",
+        0.2,
+        2,
+    )
     assert (best["settings"], best["failed"], best["runs"]) == (4, 1, 1)
 
 
-# --------------------------------------------------------------------------------------------------------- summaries
+# --- summaries
 
 
 def test_geometric_mean_and_one_standard_deviation_of_the_logarithm():
     head = {"data": "d3", "network": "TwoLayerNSM"}
     runs = [[0.1, 1e-2, 0], [0.4, 1e-2, 0]]
-    rows = [{**head, "t": t, "error": max(error - 1e-5, 0)} for run in runs for t, error in enumerate(run)]
+    rows = [
+        {**head, "t": t, "error": max(error - 1e-5, 0)}
+        for run in runs
+        for t, error in enumerate(run)
+    ]
     curve = Table(rows, []).curves()
-    numbers = [[row[name] for row in curve] for name in ("geometric_mean", "geometric_low", "geometric_high")]
-    np.testing.assert_allclose(numbers, [[0.2, 0.01, 1e-5], [0.1, 0.01, 1e-5], [0.4, 0.01, 1e-5]])
+    numbers = [
+        [row[name] for row in curve]
+        for name in ("geometric_mean", "geometric_low", "geometric_high")
+    ]
+    np.testing.assert_allclose(
+        numbers, [[0.2, 0.01, 1e-5], [0.1, 0.01, 1e-5], [0.4, 0.01, 1e-5]]
+    )
 
 
 def test_the_correlation_floor_is_that_of_the_metric():
     S = datasets.copula_uniform(2000, 3, 0.5, rng=0)
     Y = CorrelationFloor().fit_transform(S, S)
     np.testing.assert_allclose(np.cov(Y.T, bias=True), np.eye(3), atol=1e-10)
-    assert metrics.permutation_error(S, Y) == pytest.approx(metrics.correlation_floor(S))
+    assert metrics.permutation_error(S, Y) == pytest.approx(
+        metrics.correlation_floor(S)
+    )
 
 
-# ----------------------------------------------------------------------------------------------------------- the page
+# --- the page
 
 PAGE = (ROOT / "docs" / "paper" / "index.md").read_text()
 INDEX = [
-    line.strip("| ").split(" | ") for line in PAGE.split("| in the paper |")[1].splitlines()[2:] if line[:1] == "|"
+    line.strip("| ").split(" | ")
+    for line in PAGE.split("| in the paper |")[1].splitlines()[2:]
+    if line[:1] == "|"
 ]
 
 
@@ -167,7 +257,15 @@ def test_the_page_says_where_everything_is():
         *(f"{kind} {n}" for kind in ("Algorithm", "Lemma") for n in (1, 2)),
     ]
     things += [f"Appendix {letter}" for letter in "ABC"]
-    for thing in (*things, "repairs", "Table 1", "error(t)", "sparse uniform", "images", "mixing"):
+    for thing in (
+        *things,
+        "repairs",
+        "Table 1",
+        "error(t)",
+        "sparse uniform",
+        "images",
+        "mixing",
+    ):
         assert thing in named
     tests = "".join(path.read_text() for path in (ROOT / "tests").glob("test_*.py"))
     for row in INDEX:
@@ -187,17 +285,28 @@ def test_the_page_says_where_everything_is():
 
 def test_the_code_of_the_page_is_that_of_the_reference():
     lines = {line.strip() for line in Path(reference.__file__).read_text().splitlines()}
-    quoted = "".join(re.findall(r"^```py\n(.*?)^```", PAGE, flags=re.MULTILINE | re.DOTALL)).splitlines()
+    quoted = "".join(
+        re.findall(r"^```py\n(.*?)^```", PAGE, flags=re.MULTILINE | re.DOTALL)
+    ).splitlines()
     assert len(quoted) > 20
     assert [line for line in quoted if line not in lines] == []
 
 
 def test_the_page_needs_no_build():
-    """Plain Markdown, but for the hidden list of pages at its end; pictures are small, and there."""
+    """Plain Markdown, but for the hidden list of pages at its end; pictures are small,
+    and there.
+    """
     body = PAGE.split("```{toctree}")[0]
     assert "```{" not in body
     assert "{class}" not in body
     pictures = re.findall(r"!\[[^]]+\]\(([^)]+)\)", body)
-    assert pictures == ["figure1.png", "figure2.png", "figure3.png", "figure4.png", "figure5.png", "table1.png"]
+    assert pictures == [
+        "figure1.png",
+        "figure2.png",
+        "figure3.png",
+        "figure4.png",
+        "figure5.png",
+        "table1.png",
+    ]
     for name in pictures:
         assert (ROOT / "docs" / "paper" / name).stat().st_size < 200_000

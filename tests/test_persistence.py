@@ -1,4 +1,6 @@
-"""Models on disk: the same bits, no code, nothing half written, nothing foreign accepted; and a machine that mixes it all."""
+"""Models on disk: the same bits, no code, nothing half written, nothing foreign
+accepted; and a machine that mixes it all.
+"""
 
 import os
 import tempfile
@@ -27,9 +29,19 @@ def test_every_kind_of_state(tmp_path):
         bionica.NonnegativePCA(2, random_state=0).fit(X),
         bionica.NonnegativePCA(3, random_state=0).partial_fit(white),
         bionica.InterneuronNICA(3, init=init, random_state=0).fit(X),
-        bionica.InterneuronNICA(2, n_interneurons=4, random_state=np.random.RandomState(0)).fit(X),
-        bionica.InterneuronNICA(2, dynamics="gradient", gamma=0.05, random_state=0).fit(X),
-        bionica.TwoLayerNSM(2, guards=("silent",), eta0=np.float64(0.01), n_epochs=np.int64(1), random_state=0).fit(X),
+        bionica.InterneuronNICA(
+            2, n_interneurons=4, random_state=np.random.RandomState(0)
+        ).fit(X),
+        bionica.InterneuronNICA(2, dynamics="gradient", gamma=0.05, random_state=0).fit(
+            X
+        ),
+        bionica.TwoLayerNSM(
+            2,
+            guards=("silent",),
+            eta0=np.float64(0.01),
+            n_epochs=np.int64(1),
+            random_state=0,
+        ).fit(X),
         bionica.TwoCompartmentNICA(2, guards=False, eta0=1e-3, random_state=0).fit(X),
     ):
         network.save(tmp_path / "model")
@@ -47,7 +59,9 @@ def test_a_schedule_that_is_a_function(tmp_path):
 
     network = bionica.TwoCompartmentNICA(eta0=schedule, random_state=0).fit(X)
     network.save(tmp_path / "model")
-    with pytest.raises(ModelFileError, match=r"eta0 was a function.*load\(path, eta0=\.\.\.\)"):
+    with pytest.raises(
+        ModelFileError, match=r"eta0 was a function.*load\(path, eta0=\.\.\.\)"
+    ):
         bionica.load(tmp_path / "model")
     loaded = bionica.load(tmp_path / "model", eta0=schedule)
     assert same_bits(loaded.partial_fit(X), network.partial_fit(X))
@@ -88,15 +102,22 @@ def test_truncated_at_every_length(saved):
 
 def test_another_format_is_refused_with_the_version_that_wrote_it(saved):
     header, arrays = unpack(saved.read_bytes())
-    saved.write_bytes(pack({**header, "format": 8, "versions": {"bionica": "0.1.0"}}, arrays))
-    with pytest.raises(ModelFileError, match=r"format 8.*version that wrote it.*0\.1\.0.*or fit the model again"):
+    saved.write_bytes(
+        pack({**header, "format": 8, "versions": {"bionica": "0.1.0"}}, arrays)
+    )
+    with pytest.raises(
+        ModelFileError,
+        match=r"format 8.*version that wrote it.*0\.1\.0.*or fit the model again",
+    ):
         bionica.load(saved)
 
 
 def test_loading_runs_no_code(saved):
     """A pickle inside an array is refused, not opened."""
     header, arrays = unpack(saved.read_bytes())
-    saved.write_bytes(pack(header, arrays | {"_state.W_xz": np.array([{"a": 1}], dtype=object)}))
+    saved.write_bytes(
+        pack(header, arrays | {"_state.W_xz": np.array([{"a": 1}], dtype=object)})
+    )
     with pytest.raises(ModelFileError, match="W_xz"):
         bionica.load(saved)
 
@@ -104,9 +125,15 @@ def test_loading_runs_no_code(saved):
 # --- the offline estimators
 
 OFFLINE = {
-    "BatchNICA": lambda X: bionica.BatchNICA("auto", random_state=np.random.RandomState(0)).fit(X),
+    "BatchNICA": (
+        lambda X: bionica.BatchNICA("auto", random_state=np.random.RandomState(0)).fit(
+            X
+        )
+    ),
     "whitener": lambda X: bionica.NoncenteredWhitener(2).fit(X),
-    "whitener of a stream": lambda X: bionica.NoncenteredWhitener().partial_fit(X[:70]).partial_fit(X[70:]),
+    "whitener of a stream": (
+        lambda X: bionica.NoncenteredWhitener().partial_fit(X[:70]).partial_fit(X[70:])
+    ),
 }
 
 
@@ -116,7 +143,11 @@ def remembered(value):
         return value.dtype.str, value.shape, value.tobytes()
     if isinstance(value, dict):
         return {name: remembered(v) for name, v in value.items()}
-    return tuple(map(remembered, value)) if isinstance(value, tuple) else (type(value), value)
+    return (
+        tuple(map(remembered, value))
+        if isinstance(value, tuple)
+        else (type(value), value)
+    )
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -127,17 +158,23 @@ def test_offline_estimators_come_back_bit_by_bit(kind, dtype, tmp_path):
     model.save(tmp_path / "model")
     loaded = bionica.load(tmp_path / "model")
     assert type(loaded) is type(model)
-    before, after = dict(vars(model)), dict(vars(loaded))
+    before = dict(vars(model))
+    after = dict(vars(loaded))
     if kind == "BatchNICA":
         assert before.pop("random_state") is not None
         assert after.pop("random_state") is None  # spent
         for held in (before, after):
-            held |= {name: held[name] | {"random_state": None} for name in ("_config", "_given")}
+            held |= {
+                name: held[name] | {"random_state": None}
+                for name in ("_config", "_given")
+            }
         del before["count_"]  # the evidence for the number of sources is not saved
     assert remembered(after) == remembered(before)
     Y = model.transform(X)
     np.testing.assert_array_equal(loaded.transform(X), Y)
-    np.testing.assert_array_equal(loaded.inverse_transform(Y), model.inverse_transform(Y))
+    np.testing.assert_array_equal(
+        loaded.inverse_transform(Y), model.inverse_transform(Y)
+    )
     if hasattr(model, "partial_fit"):
         loaded.partial_fit(X), model.partial_fit(X)
         np.testing.assert_array_equal(loaded.covariance_, model.covariance_)
@@ -147,7 +184,9 @@ def test_offline_estimators_come_back_bit_by_bit(kind, dtype, tmp_path):
 
 
 class Machine(RuleBasedStateMachine):
-    """Learning, transforming, saving, loading and cloning in any order; a twin that only learns ends with the same bits."""
+    """Learning, transforming, saving, loading and cloning in any order; a twin that
+    only learns ends with the same bits.
+    """
 
     @initialize(
         which=st.integers(0, len(NETWORKS) - 1),
@@ -157,7 +196,9 @@ class Machine(RuleBasedStateMachine):
     )
     def start(self, which, d, dtype, seed):
         make = NETWORKS[which]
-        self.d, self.k, self.seen = d, d if make is bionica.NonnegativePCA else 4, 0
+        self.d = d
+        self.k = d if make is bionica.NonnegativePCA else 4
+        self.seen = 0
         self.X = mixtures(400, 3, self.k, seed=seed, dtype=dtype)[1]
         self.network, self.twin = make(d, random_state=seed), make(d, random_state=seed)
 
@@ -219,9 +260,14 @@ class Machine(RuleBasedStateMachine):
             assert self.network.n_samples_seen_ == self.seen
             assert same_bits(self.network, self.twin)
         if getattr(self, "seen", 0) and not self.network.n_samples_until_start_:
-            assert all(np.isfinite(a).all() for a in to_arrays(self.network._learner.state).values())
+            assert all(
+                np.isfinite(a).all()
+                for a in to_arrays(self.network._learner.state).values()
+            )
             assert self.network.components_.shape == (self.d, self.k)
 
 
-Machine.TestCase.settings = settings(max_examples=25, stateful_step_count=20, deadline=None)
+Machine.TestCase.settings = settings(
+    max_examples=25, stateful_step_count=20, deadline=None
+)
 TestMachine = Machine.TestCase

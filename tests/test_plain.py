@@ -1,4 +1,6 @@
-"""Rules in plain NumPy, and variants of compiled ones: the code of docs/write-your-own-rule.md, and what is said of mistakes."""
+"""Rules in plain NumPy, and variants of compiled ones: the code of
+docs/write-your-own-rule.md, and what is said of mistakes.
+"""
 
 import pickle
 import re
@@ -41,11 +43,22 @@ def test_the_page_keeps_its_promises():
 def test_a_rule_as_printed_is_the_compiled_network():
     X = mixtures(400, 3, 4)[1]
     plain = AsPrinted(3, **AS_PRINTED)
-    ours = bionica.TwoCompartmentNICA(3, tau=0.8, guards=False, average=False, **AS_PRINTED)
-    np.testing.assert_allclose(plain.partial_fit_transform(X), ours.partial_fit_transform(X), rtol=1e-10, atol=1e-11)
+    ours = bionica.TwoCompartmentNICA(
+        3, tau=0.8, guards=False, average=False, **AS_PRINTED
+    )
+    np.testing.assert_allclose(
+        plain.partial_fit_transform(X),
+        ours.partial_fit_transform(X),
+        rtol=1e-10,
+        atol=1e-11,
+    )
     for name in ("W_xz_", "W_zz_", "components_", "mixing_"):
-        np.testing.assert_allclose(getattr(plain, name), getattr(ours, name), rtol=1e-10, atol=1e-11)
-    np.testing.assert_allclose(plain.transform(X[:50]), ours.transform(X[:50]), rtol=1e-10, atol=1e-11)
+        np.testing.assert_allclose(
+            getattr(plain, name), getattr(ours, name), rtol=1e-10, atol=1e-11
+        )
+    np.testing.assert_allclose(
+        plain.transform(X[:50]), ours.transform(X[:50]), rtol=1e-10, atol=1e-11
+    )
     assert plain.n_samples_seen_ == 400
 
 
@@ -72,7 +85,13 @@ def test_it_runs_wherever_a_compiled_one_does(tmp_path):
     plan = {
         "seeds": 1,
         "data": [{"kind": "sparse_uniform", "d": 3, "T": 200, "mixing": "d3"}],
-        "network": [{"name": "of_the_page:AsPrinted", "label": "mine", "grid": {"eta0": [0.01, 0.02]}}],
+        "network": [
+            {
+                "name": "of_the_page:AsPrinted",
+                "label": "mine",
+                "grid": {"eta0": [0.01, 0.02]},
+            }
+        ],
     }
     assert [row["status"] for row in sweep.run(plan, n_jobs=1)] == ["ok", "ok"]
 
@@ -80,7 +99,16 @@ def test_it_runs_wherever_a_compiled_one_does(tmp_path):
 class Parameters:
     """What the steps of the reference know besides arrays."""
 
-    def __init__(self, n_components=None, *, gamma=None, window=np.inf, zeta=(0.01, 0.01), eta0=0.02, init="random"):
+    def __init__(
+        self,
+        n_components=None,
+        *,
+        gamma=None,
+        window=np.inf,
+        zeta=(0.01, 0.01),
+        eta0=0.02,
+        init="random",
+    ):
         PlainNetwork.__init__(self, n_components, eta0=eta0, init=init, random_state=0)
         self.gamma = gamma
         self.window = window
@@ -88,7 +116,14 @@ class Parameters:
 
 
 class Algorithm1(Parameters, PlainNetwork):
-    shapes = {"W_xy": "dk", "W_yn": "md", "W_ny": "dm", "x_bar": "k", "y_bar": "d", "n_bar": "m"}  # noqa: RUF012
+    shapes = {
+        "W_xy": "dk",
+        "W_yn": "md",
+        "W_ny": "dm",
+        "x_bar": "k",
+        "y_bar": "d",
+        "n_bar": "m",
+    }
     step = staticmethod(reference.interneuron_step)
 
     def start(self, d, k, rng):
@@ -101,8 +136,14 @@ class Algorithm1(Parameters, PlainNetwork):
 
 class TwoLayers(Parameters, PlainNetwork):
     shapes = {  # noqa: RUF012
-        "W_xh": "dk", "W_hg": "dd", "W_hy": "dd", "W_yy": "dd", "x_bar": "k", "h_bar": "d", "g_bar": "d",
-    }  # fmt: skip
+        "W_xh": "dk",
+        "W_hg": "dd",
+        "W_hy": "dd",
+        "W_yy": "dd",
+        "x_bar": "k",
+        "h_bar": "d",
+        "g_bar": "d",
+    }
     step = staticmethod(reference.two_layer_nsm_step)
 
     @staticmethod
@@ -126,21 +167,35 @@ def test_steps_of_the_reference_are_plain_rules(plain, compiled):
     first = plain(3)._learner_for(4, X.dtype).state
     init = {name: getattr(first, name) for name in plain.shapes if name.startswith("W")}
     compiled.set_params(init=init, eta0=0.02, decay=1e-3, guards=False, random_state=0)
-    np.testing.assert_allclose(Y, compiled.partial_fit_transform(X), rtol=1e-9, atol=1e-10)
-    np.testing.assert_allclose(ours.components_, compiled.components_, rtol=1e-9, atol=1e-10)
+    np.testing.assert_allclose(
+        Y, compiled.partial_fit_transform(X), rtol=1e-9, atol=1e-10
+    )
+    np.testing.assert_allclose(
+        ours.components_, compiled.components_, rtol=1e-9, atol=1e-10
+    )
 
 
-# ---------------------------------------------------------------------------------------------- variants
+# --- variants
 
 
 def by_hand(change, X, d=3):
     """Algorithm 2 with a change of W_xz after each step, which is told W_xz before it."""
-    first = bionica.TwoCompartmentNICA(d, random_state=0)._learner_for(X.shape[1], X.dtype).state
-    state = reference.two_compartment(d, X.shape[1], np.random.default_rng(0), 0.8) | {"W_xz": first.W_xz.copy()}
+    first = (
+        bionica.TwoCompartmentNICA(d, random_state=0)
+        ._learner_for(X.shape[1], X.dtype)
+        .state
+    )
+    state = reference.two_compartment(d, X.shape[1], np.random.default_rng(0), 0.8) | {
+        "W_xz": first.W_xz.copy()
+    }
     Y = []
     for t, x in enumerate(X):
         before = state["W_xz"].copy()
-        Y.append(reference.two_compartment_step(state, x, reference.learning_rate(t, 0.02, 1e-3)))
+        Y.append(
+            reference.two_compartment_step(
+                state, x, reference.learning_rate(t, 0.02, 1e-3)
+            )
+        )
         change(state["W_xz"], before)
     return np.array(Y), state["W_xz"]
 
@@ -159,7 +214,9 @@ def compare(cls, change, n=300):
     X = mixtures(n, 3)[1]
     network = cls(3, tau=0.8, guards=False, average=False, **AS_PRINTED)
     Y, W = by_hand(change, X)
-    np.testing.assert_allclose(network.partial_fit_transform(X), Y, rtol=1e-10, atol=1e-11)
+    np.testing.assert_allclose(
+        network.partial_fit_transform(X), Y, rtol=1e-10, atol=1e-11
+    )
     np.testing.assert_allclose(network.W_xz_, W, rtol=1e-10, atol=1e-11)
     return network
 
@@ -178,18 +235,32 @@ def test_a_heavy_ball_on_a_compiled_rule(tmp_path):
 @pytest.mark.parametrize("name", ["MASKED", "NOISY"])
 def test_a_mask_and_synaptic_noise(name, monkeypatch):
     """Without compiling, which takes longer than everything else here."""
-    monkeypatch.setattr(loop, "compile_entry", lambda function, arguments, cache: function)
+    monkeypatch.setattr(
+        loop, "compile_entry", lambda function, arguments, cache: function
+    )
     monkeypatch.setattr(loop, "_ENTRIES", {})
-    noise = naive.LEcuyer(bionica.TwoCompartmentNICA(3, random_state=0)._learner_for(3, np.dtype(float)).state.rng)
+    noise = naive.LEcuyer(
+        bionica.TwoCompartmentNICA(3, random_state=0)
+        ._learner_for(3, np.dtype(float))
+        .state.rng
+    )
 
     def change(W, before):
-        W[...] = W * (1 - np.eye(3)) if name == "MASKED" else W + 0.001 * np.reshape(noise.standard_normal(9), (3, 3))
+        W[...] = (
+            W * (1 - np.eye(3))
+            if name == "MASKED"
+            else W + 0.001 * np.reshape(noise.standard_normal(9), (3, 3))
+        )
 
     compare(varied(getattr(of_the_page, name)), change, 120)
 
 
-def test_noise_of_the_outputs_comes_from_the_seed_of_the_network_and_transform_does_not_advance_it(monkeypatch):
-    monkeypatch.setattr(loop, "compile_entry", lambda function, arguments, cache: function)
+def test_noise_of_the_outputs_comes_from_the_seed_of_the_network_and_transform_does_not_advance_it(
+    monkeypatch,
+):
+    monkeypatch.setattr(
+        loop, "compile_entry", lambda function, arguments, cache: function
+    )
     monkeypatch.setattr(loop, "_ENTRIES", {})
     X = mixtures(60, 3)[1]
     plain, noisy, asked = (
@@ -202,7 +273,7 @@ def test_noise_of_the_outputs_comes_from_the_seed_of_the_network_and_transform_d
     np.testing.assert_array_equal(asked.partial_fit(X[30:]).W_xz_, noisy.W_xz_)
 
 
-# ---------------------------------------------------------------------------------------------- mistakes
+# --- mistakes
 
 
 def changed(name, **own):
@@ -215,13 +286,24 @@ def test_mistakes_of_a_plain_rule():
     with pytest.raises(TypeError, match="Incomplete needs step and unmixing"):
         type("Incomplete", (PlainNetwork,), {"shapes": {"W": "dk"}})
     wrong = changed("TooLong", step=staticmethod(lambda state, x, eta: np.ones(5)))
-    with pytest.raises(ValueError, match=r"step of .*TooLong returned an array of shape \(5,\): return the 2 outputs"):
+    with pytest.raises(
+        ValueError,
+        match=(
+            r"step of .*TooLong returned an array of shape \(5,\): return the 2 outputs"
+        ),
+    ):
         wrong(2).partial_fit(X)
-    wrong = changed("NoName", step=staticmethod(lambda state, x, eta: state["W_zx"] @ x))
+    wrong = changed(
+        "NoName", step=staticmethod(lambda state, x, eta: state["W_zx"] @ x)
+    )
     with pytest.raises(KeyError, match="W_zx: the network has"):
         wrong(2).partial_fit(X)
-    wrong = changed("Start", start=lambda self, d, k, rng: {"W_xz": np.ones((k, d + 1))})
-    with pytest.raises(ValueError, match=r"start of Start has W_xz of shape \(2, 3\), not 'dk'"):
+    wrong = changed(
+        "Start", start=lambda self, d, k, rng: {"W_xz": np.ones((k, d + 1))}
+    )
+    with pytest.raises(
+        ValueError, match=r"start of Start has W_xz of shape \(2, 3\), not 'dk'"
+    ):
         wrong(2).partial_fit(X)
 
     wrong = changed("Letters", shapes={**AsPrinted.shapes, "V": "dm"})
@@ -229,9 +311,13 @@ def test_mistakes_of_a_plain_rule():
         wrong(2).partial_fit(X)
 
     def singular(state, x, eta):
-        return np.linalg.inv(np.zeros((2, 2)) if state["t"] == 3 else np.eye(2)) @ np.maximum(x, 0)
+        return np.linalg.inv(
+            np.zeros((2, 2)) if state["t"] == 3 else np.eye(2)
+        ) @ np.maximum(x, 0)
 
-    with pytest.raises(RuntimeError, match=r"step of .*Singular failed at sample 3: Singular matrix"):
+    with pytest.raises(
+        RuntimeError, match=r"step of .*Singular failed at sample 3: Singular matrix"
+    ):
         changed("Singular", step=staticmethod(singular))(2).partial_fit(X)
 
     def touches(state, x, eta):
@@ -246,7 +332,9 @@ def test_mistakes_of_a_plain_rule():
         state["W_xz"] = state["W_xz"] * 1e10
         return state["W_xz"] @ x
 
-    network = changed("Explodes", step=staticmethod(explodes))(2, eta0=0.1).partial_fit(X[:1])
+    network = changed("Explodes", step=staticmethod(explodes))(2, eta0=0.1).partial_fit(
+        X[:1]
+    )
     W = network.W_xz_
     with pytest.raises(bionica.DivergenceError):
         network.partial_fit(np.repeat(X, 3, axis=0))
@@ -269,10 +357,14 @@ def test_random_numbers_of_a_plain_rule_do_not_depend_on_calls():
         rng = state["rng"]
         return np.maximum(state["W_xz"] @ x + rng.random(2) - rng.random(2), 0)
 
-    X, cls = mixtures(20, 2)[1], changed("Noisy", step=staticmethod(noisy))
-    whole, parts = cls(2, random_state=1), cls(2, random_state=1)
+    X = mixtures(20, 2)[1]
+    cls = changed("Noisy", step=staticmethod(noisy))
+    whole = cls(2, random_state=1)
+    parts = cls(2, random_state=1)
     Y = whole.partial_fit_transform(X)
-    np.testing.assert_array_equal(Y, np.concatenate([parts.partial_fit_transform(x) for x in np.split(X, 4)]))
+    np.testing.assert_array_equal(
+        Y, np.concatenate([parts.partial_fit_transform(x) for x in np.split(X, 4)])
+    )
     assert np.ptp(Y - np.maximum(X @ whole.W_xz_.T, 0)) > 0.1
 
 
@@ -286,12 +378,27 @@ def test_random_numbers_of_a_plain_rule_do_not_depend_on_calls():
             TypeError,
             r"learn of the rule .* cannot be compiled: .*line \d+: state",
         ),
-        ("of_work", "state.W_xz[0, 0] += work.z[0]", AttributeError, "'Work' object has no attribute 'z'"),
-        ("of_params", "state.W_xz[0, 0] += params.tua", AttributeError, "'Params' object has no attribute 'tua'"),
+        (
+            "of_work",
+            "state.W_xz[0, 0] += work.z[0]",
+            AttributeError,
+            "'Work' object has no attribute 'z'",
+        ),
+        (
+            "of_params",
+            "state.W_xz[0, 0] += params.tua",
+            AttributeError,
+            "'Params' object has no attribute 'tua'",
+        ),
     ],
 )
-def test_mistakes_of_a_compiled_rule_name_the_line(tmp_path, monkeypatch, name, line, error, message):
-    source = BLOCKS[2] + f"\n\ndef learn(state, work, params, X, row, eta):\n    {line}\n\n\n"
+def test_mistakes_of_a_compiled_rule_name_the_line(
+    tmp_path, monkeypatch, name, line, error, message
+):
+    source = (
+        BLOCKS[2]
+        + f"\n\ndef learn(state, work, params, X, row, eta):\n    {line}\n\n\n"
+    )
     source += f"RULE = variant(two_compartment.RULE, {name!r}, learn=learn)\n"
     (tmp_path / f"{name}.py").write_text(source)
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -299,7 +406,8 @@ def test_mistakes_of_a_compiled_rule_name_the_line(tmp_path, monkeypatch, name, 
         with pytest.raises(error, match=message) as caught:
             varied(__import__(name).RULE)(2).partial_fit(mixtures(5, 2)[1])
         frames = [str(frame.path) for frame in caught.traceback]
-        assert error is TypeError or frames[-1] == str(tmp_path / f"{name}.py")  # Python shows the line
+        # Python shows the line
+        assert error is TypeError or frames[-1] == str(tmp_path / f"{name}.py")
         assert len(str(caught.value).splitlines()) <= 3
         assert caught.value.__cause__ is None
         assert caught.value.__context__ is None
@@ -309,11 +417,21 @@ def test_mistakes_of_a_compiled_rule_name_the_line(tmp_path, monkeypatch, name, 
 
 @pytest.mark.parametrize("value", [[1.0], {"a": 1}])
 def test_fields_that_compiled_code_cannot_hold_are_named(value):
-    learner, X = bionica.TwoCompartmentNICA(2, random_state=0)._learner_for(2, np.dtype(float)), np.ones((1, 2))
-    compiled, said = RULES["two_compartment"], f"is a {type(value).__name__}: compiled code takes numbers"
-    rule = variant(compiled, "wrong", workspace=lambda state: compiled.workspace(state)._replace(y=value))
+    learner = bionica.TwoCompartmentNICA(2, random_state=0)._learner_for(
+        2, np.dtype(float)
+    )
+    X = np.ones((1, 2))
+    compiled = RULES["two_compartment"]
+    said = f"is a {type(value).__name__}: compiled code takes numbers"
+    rule = variant(
+        compiled,
+        "wrong",
+        workspace=lambda state: compiled.workspace(state)._replace(y=value),
+    )
     try:
-        with pytest.raises(TypeError, match=f"Params.tau of the rule 'two_compartment' {said}"):
+        with pytest.raises(
+            TypeError, match=f"Params.tau of the rule 'two_compartment' {said}"
+        ):
             loop.prepare(learner.state, learner.params._replace(tau=value), X)
         with pytest.raises(TypeError, match=f"Work.y of the rule 'wrong' {said}"):
             loop.prepare(rule.State(*learner.state), learner.params, X)

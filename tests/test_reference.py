@@ -1,4 +1,6 @@
-"""Every compiled network, dynamics, guard and shape equals the paper in NumPy: outputs, weights and repairs."""
+"""Every compiled network, dynamics, guard and shape equals the paper in NumPy: outputs,
+weights and repairs.
+"""
 
 import ast
 import sys
@@ -14,118 +16,212 @@ from bionica.kernels.learner import Schedule
 from bionica.kernels.rule import to_arrays
 from conftest import mixtures, mixtures_for
 
-# Loose enough for the iterations, and for the interpreted run, whose sums are in another order.
+# Loose enough for the iterations, and for the interpreted run, whose sums are in
+# another order.
 RTOL = 1e-10
 N = {"exact": 450, "gradient": 120}
 SETTLING = {"settle_tol": 1e-13, "settle_steps": 20_000}
 
-SHAPES = {"k=d": (3, 3, 3), "k>d": (3, 5, 3), "m>d": (3, 4, 5), "d=1": (1, 2, 1), "d=2": (2, 2, 2), "d=6": (6, 6, 6)}
+SHAPES = {
+    "k=d": (3, 3, 3),
+    "k>d": (3, 5, 3),
+    "m>d": (3, 4, 5),
+    "d=1": (1, 2, 1),
+    "d=2": (2, 2, 2),
+    "d=6": (6, 6, 6),
+}
 pytestmark = pytest.mark.interpreted
 
 
-# --------------------------------------------------------------------------------------------- the reference alone
+# --- the reference alone
 
 
 def test_it_imports_nothing_but_numpy_and_scipy():
     tree = ast.parse(Path(reference.__file__).read_text())
-    modules = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-    modules |= {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
-    assert {module.split(".")[0] for module in modules} - sys.stdlib_module_names == {"numpy", "scipy"}
+    modules = {
+        node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)
+    }
+    modules |= {
+        alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import)
+        for alias in node.names
+    }
+    assert {module.split(".")[0] for module in modules} - sys.stdlib_module_names == {
+        "numpy",
+        "scipy",
+    }
 
 
 @pytest.mark.parametrize("d", [1, 2, 6])
 def test_neurons_at_rest_by_three_solvers(d, rng):
-    """Nonnegative least squares, quadprog (which the authors used) and the paper's iterations (9) and (15) agree; so do ties."""
+    """Nonnegative least squares, quadprog (which the authors used) and the paper's
+    iterations (9) and (15) agree; so do ties.
+    """
     for _ in range(10):
-        W_yn, c = np.eye(d + 1, d) + 0.5 / np.sqrt(d) * rng.standard_normal((d + 1, d)), rng.standard_normal(d)
+        W_yn = np.eye(d + 1, d) + 0.5 / np.sqrt(d) * rng.standard_normal((d + 1, d))
+        c = rng.standard_normal(d)
         W_zz = W_yn.T @ W_yn
         z = reference.settle(W_zz, c)
         np.testing.assert_allclose(z, naive.settle_qp(W_zz, c), rtol=1e-10, atol=1e-11)
-        np.testing.assert_allclose(z, reference.settle(W_zz, c, gamma=1 / np.trace(W_zz)), rtol=1e-8, atol=1e-9)
+        np.testing.assert_allclose(
+            z, reference.settle(W_zz, c, gamma=1 / np.trace(W_zz)), rtol=1e-8, atol=1e-9
+        )
         for gamma in (None, 0.3 / np.trace(W_zz)):
             y, n = reference.settle_interneurons(W_yn, W_yn.T, c, gamma)
             np.testing.assert_allclose(y, z, rtol=1e-8, atol=1e-9)
             np.testing.assert_allclose(n, W_yn @ y, rtol=1e-8, atol=1e-9)
-        np.testing.assert_allclose(reference.settle(W_zz, W_zz @ z), z, rtol=1e-10, atol=1e-11)  # some z_i = w_i = 0
+        # some z_i = w_i = 0
+        np.testing.assert_allclose(
+            reference.settle(W_zz, W_zz @ z), z, rtol=1e-10, atol=1e-11
+        )
         W_ny = W_yn.T + 0.1 / d * rng.standard_normal((d, d + 1))
         y, n = reference.settle_interneurons(W_yn, W_ny, c)
-        np.testing.assert_allclose(y, naive.settle_lcp(W_ny @ W_yn, c), rtol=1e-8, atol=1e-9)
+        np.testing.assert_allclose(
+            y, naive.settle_lcp(W_ny @ W_yn, c), rtol=1e-8, atol=1e-9
+        )
 
 
 def test_interneuron_weights_meet(rng):
     """Appendix B: W_ny - W_yn' shrinks by the product of 1 - eta_t."""
-    X, rates = mixtures(60, 2)[1], reference.learning_rate(np.arange(60), 0.1, 0.05)
-    state = reference.interneuron(2, 2, rng, m=3) | {"W_ny": np.eye(2, 3) + 0.1 * rng.standard_normal((2, 3))}
+    X = mixtures(60, 2)[1]
+    rates = reference.learning_rate(np.arange(60), 0.1, 0.05)
+    state = reference.interneuron(2, 2, rng, m=3) | {
+        "W_ny": np.eye(2, 3) + 0.1 * rng.standard_normal((2, 3))
+    }
     before = state["W_ny"] - state["W_yn"].T
     reference.run(reference.interneuron_step, state, X, rates)
-    np.testing.assert_allclose(state["W_ny"] - state["W_yn"].T, np.prod(1 - rates) * before, rtol=1e-10, atol=1e-14)
+    np.testing.assert_allclose(
+        state["W_ny"] - state["W_yn"].T,
+        np.prod(1 - rates) * before,
+        rtol=1e-10,
+        atol=1e-14,
+    )
 
 
 def test_rates_and_error_are_those_of_the_package(rng):
-    np.testing.assert_array_equal(reference.learning_rate(np.arange(9), 0.1, 1e-3), Schedule(0.1, 1e-3)(0, 9))
+    np.testing.assert_array_equal(
+        reference.learning_rate(np.arange(9), 0.1, 1e-3), Schedule(0.1, 1e-3)(0, 9)
+    )
     S, Y = rng.random((2, 30, 4))
-    np.testing.assert_allclose(reference.error_curve(S, Y), metrics.error_curve(S, Y), rtol=1e-13)
+    np.testing.assert_allclose(
+        reference.error_curve(S, Y), metrics.error_curve(S, Y), rtol=1e-13
+    )
 
 
-# --------------------------------------------------------------------------------------------- the compiled networks
+# --- the compiled networks
 
 
 def initial_weights(name, d, k, m, rng=None):
-    """Rows that are orthonormal, or without a generator positive, and lateral weights near or equal to the identity."""
+    """Rows that are orthonormal, or without a generator positive, and lateral weights
+    near or equal to the identity.
+    """
 
     def rows(r, c):
-        return np.eye(r, c) + 0.1 if rng is None else np.linalg.qr(rng.standard_normal((c, r)))[0].T
+        return (
+            np.eye(r, c) + 0.1
+            if rng is None
+            else np.linalg.qr(rng.standard_normal((c, r)))[0].T
+        )
 
     W_yn = np.eye(m, d) + (0 if rng is None else 0.1 * rng.standard_normal((m, d)))
     return {
         "InterneuronNICA": {"W_xy": rows(d, k), "W_yn": W_yn, "W_ny": W_yn.T.copy()},
-        "TwoCompartmentNICA": {"W_xz": rows(d, k), "W_zz": np.eye(d) + (0 if rng is None else 0.1)},
-        "TwoLayerNSM": {"W_xh": rows(d, k), "W_hg": np.eye(d), "W_hy": rows(d, d), "W_yy": np.eye(d)},
+        "TwoCompartmentNICA": {
+            "W_xz": rows(d, k),
+            "W_zz": np.eye(d) + (0 if rng is None else 0.1),
+        },
+        "TwoLayerNSM": {
+            "W_xh": rows(d, k),
+            "W_hg": np.eye(d),
+            "W_hy": rows(d, d),
+            "W_yy": np.eye(d),
+        },
         "NonnegativePCA": {"W": rows(d, k)},
     }[name]
 
 
 def compare(Network, X, init, *, guards=(), eta0=0.02, tau=0.5, **params):
-    """Run the compiled network and the reference with all its repairs, if there are guards; return ours."""
+    """Run the compiled network and the reference with all its repairs, if there are
+    guards; return ours.
+    """
     name = Network.__name__
     d = len(next(iter(init.values())))
-    rng, k = np.random.default_rng(0), X.shape[1]
-    m, source = len(init.get("W_yn", ())), naive if "rate" in guards else reference
+    rng = np.random.default_rng(0)
+    k = X.shape[1]
+    m = len(init.get("W_yn", ()))
+    source = naive if "rate" in guards else reference
     step, state, own = {
-        "InterneuronNICA": (reference.interneuron_step, reference.interneuron(d, k, rng, m), {"n_interneurons": m}),
-        "TwoCompartmentNICA": (source.two_compartment_step, reference.two_compartment(d, k, rng, tau), {"tau": tau}),
-        "TwoLayerNSM": (reference.two_layer_nsm_step, reference.two_layer_nsm(d, k, rng), {}),
-        "NonnegativePCA": (source.nonnegative_pca_step, reference.nonnegative_pca(d, k, rng), {}),
+        "InterneuronNICA": (
+            reference.interneuron_step,
+            reference.interneuron(d, k, rng, m),
+            {"n_interneurons": m},
+        ),
+        "TwoCompartmentNICA": (
+            source.two_compartment_step,
+            reference.two_compartment(d, k, rng, tau),
+            {"tau": tau},
+        ),
+        "TwoLayerNSM": (
+            reference.two_layer_nsm_step,
+            reference.two_layer_nsm(d, k, rng),
+            {},
+        ),
+        "NonnegativePCA": (
+            source.nonnegative_pca_step,
+            reference.nonnegative_pca(d, k, rng),
+            {},
+        ),
     }[name]
     own |= {"init": init, "random_state": 7}
     ours = Network(d, guards=guards, eta0=eta0, decay=1e-3, **params, **own)
     Y = ours.partial_fit_transform(X)
 
     first = Network(d, **own).partial_fit(X[:1])._learner.state
-    state |= {weight: np.array(W) for weight, W in init.items()} | {"rng": naive.LEcuyer(first.rng)}
+    state |= {weight: np.array(W) for weight, W in init.items()} | {
+        "rng": naive.LEcuyer(first.rng)
+    }
     state["window"] = params.get("mean_window") or np.inf
-    repair = naive.two_layer_nsm_repair if name == "TwoLayerNSM" and "spectrum" in guards else reference.repair
+    repair = (
+        naive.two_layer_nsm_repair
+        if name == "TwoLayerNSM" and "spectrum" in guards
+        else reference.repair
+    )
     rates = reference.learning_rate(np.arange(len(X)), eta0, 1e-3)
-    expected = reference.run(step, state, X, rates, repair if set(guards) - {"rate"} else None)
-    np.testing.assert_allclose(Y, expected, rtol=RTOL, atol=RTOL * max(expected.max(), 1))
+    expected = reference.run(
+        step, state, X, rates, repair if set(guards) - {"rate"} else None
+    )
+    np.testing.assert_allclose(
+        Y, expected, rtol=RTOL, atol=RTOL * max(expected.max(), 1)
+    )
     learned = to_arrays(ours._learner.state)
     for weight in init:
         W = learned[weight]
-        np.testing.assert_allclose(W, state[weight], rtol=RTOL, atol=RTOL * np.abs(W).max(), err_msg=weight)
+        np.testing.assert_allclose(
+            W, state[weight], rtol=RTOL, atol=RTOL * np.abs(W).max(), err_msg=weight
+        )
     return ours
 
 
 def problem(Network, n, d, k, seed):
     """Mixtures, white if the network needs them so."""
     X = mixtures(n, d, k, seed=seed)[1]
-    return X @ reference.noncentered_whitening(X, d).T if Network is bionica.NonnegativePCA else X
+    return (
+        X @ reference.noncentered_whitening(X, d).T
+        if Network is bionica.NonnegativePCA
+        else X
+    )
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_plain(Neural, shape):
     d, k, m = SHAPES[shape]
     X = problem(Neural, N["exact"], d, k, 2)
-    ours = compare(Neural, X, initial_weights(Neural.__name__, d, X.shape[1], m, np.random.default_rng(1)))
+    ours = compare(
+        Neural,
+        X,
+        initial_weights(Neural.__name__, d, X.shape[1], m, np.random.default_rng(1)),
+    )
     assert sum(ours.repairs_.values()) == 0
 
 
@@ -136,7 +232,14 @@ DYNAMIC = [bionica.InterneuronNICA, bionica.TwoCompartmentNICA, bionica.TwoLayer
 @pytest.mark.parametrize("gamma", [None, 0.05])
 def test_gradient_dynamics_end_at_the_same_fixed_points(Settling, gamma):
     init = initial_weights(Settling.__name__, 3, 4, 5, np.random.default_rng(1))
-    compare(Settling, problem(Settling, N["gradient"], 3, 4, 2), init, dynamics="gradient", gamma=gamma, **SETTLING)
+    compare(
+        Settling,
+        problem(Settling, N["gradient"], 3, 4, 2),
+        init,
+        dynamics="gradient",
+        gamma=gamma,
+        **SETTLING,
+    )
 
 
 @pytest.mark.parametrize("Settling", DYNAMIC, ids=lambda cls: cls.__name__)
@@ -156,10 +259,22 @@ def test_independent_interneuron_weights(dynamics):
 
 
 def provocation(name, guards, d, k):
-    """Initial weights and a rate under which each of the guards has to act on nonnegative mixtures."""
+    """Initial weights and a rate under which each of the guards has to act on
+    nonnegative mixtures.
+    """
     init = initial_weights(name, d, k, d)
-    forward = init[{"InterneuronNICA": "W_xy", "TwoCompartmentNICA": "W_xz", "TwoLayerNSM": "W_hy"}.get(name, "W")]
-    lateral = {"InterneuronNICA": "W_yn", "TwoCompartmentNICA": "W_zz", "TwoLayerNSM": "W_yy"}.get(name)
+    forward = init[
+        {
+            "InterneuronNICA": "W_xy",
+            "TwoCompartmentNICA": "W_xz",
+            "TwoLayerNSM": "W_hy",
+        }.get(name, "W")
+    ]
+    lateral = {
+        "InterneuronNICA": "W_yn",
+        "TwoCompartmentNICA": "W_zz",
+        "TwoLayerNSM": "W_yy",
+    }.get(name)
     eta0 = 0.02
     if "silent" in guards:
         forward[0] *= -1  # inhibited by every input: it never fires
@@ -168,15 +283,19 @@ def provocation(name, guards, d, k):
         eta0 = 1e-5
     if "spectrum" in guards:
         init[lateral][d - 1, d - 1] = 2e-3
-        eta0 = 1e-13  # the activity is large, and would restore the weight before the guard looks
+        # the activity is large, and would restore the weight before the guard looks
+        eta0 = 1e-13
     if name == "InterneuronNICA":
         init["W_ny"] = init["W_yn"].T.copy()
     return init, eta0
 
 
 def test_every_guard_alone_and_all_together(Neural):
-    """Each guard acts when it is provoked, alone, and changes the network as the repair of the reference does."""
-    d, k = 3, 3 if Neural is bionica.NonnegativePCA else 4
+    """Each guard acts when it is provoked, alone, and changes the network as the repair
+    of the reference does.
+    """
+    d = 3
+    k = 3 if Neural is bionica.NonnegativePCA else 4
     rng = np.random.default_rng(3)
     X = mixtures(350, d)[0] @ rng.uniform(0.1, 1, (d, k))
     X[::40] *= 5  # too large for the rate
@@ -189,27 +308,46 @@ def test_every_guard_alone_and_all_together(Neural):
             assert repairs[guards[0]] > 0, f"{guards[0]} was not provoked"
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # few samples
+# few samples
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_nonnegative_pca_whitens_with_all_samples():
-    d, k = 3, 5
+    d = 3
+    k = 5
     X = mixtures(300, d, k, seed=8)[1]
     F = reference.noncentered_whitening(X, d)
     init = {"W": np.linalg.qr(np.random.default_rng(9).standard_normal((d, d)))[0]}
-    ours = bionica.NonnegativePCA(d, init=init, guards=False, eta0=0.02, decay=1e-3, random_state=0)
+    ours = bionica.NonnegativePCA(
+        d, init=init, guards=False, eta0=0.02, decay=1e-3, random_state=0
+    )
     ours.fit(X)
-    # Eigenvectors have no sign of their own: whitening may differ by a reflection of each direction.
+    # Eigenvectors have no sign of their own: whitening may differ by a reflection of
+    # each direction.
     signs = np.sign(np.sum(ours.whitening_ * F, axis=1))
     np.testing.assert_allclose(ours.whitening_, signs[:, None] * F, rtol=1e-9)
     F = ours.whitening_
-    state = reference.nonnegative_pca(d, k, np.random.default_rng(0), F) | {"W": init["W"].copy()}
-    reference.run(reference.nonnegative_pca_step, state, X, reference.learning_rate(np.arange(300), 0.02, 1e-3))
+    state = reference.nonnegative_pca(d, k, np.random.default_rng(0), F) | {
+        "W": init["W"].copy()
+    }
+    reference.run(
+        reference.nonnegative_pca_step,
+        state,
+        X,
+        reference.learning_rate(np.arange(300), 0.02, 1e-3),
+    )
     np.testing.assert_allclose(ours.W_, state["W"], rtol=RTOL, atol=RTOL)
-    np.testing.assert_allclose(ours.transform(X[:5]), np.maximum(X[:5] @ F.T @ state["W"].T, 0), atol=RTOL)
+    np.testing.assert_allclose(
+        ours.transform(X[:5]), np.maximum(X[:5] @ F.T @ state["W"].T, 0), atol=RTOL
+    )
 
 
 def test_float32_follows_float64(Network):
     """Single precision stays single, and near the double precision network."""
     X = mixtures_for(Network, 700, 3, 4)
-    single, double = (Network(3, random_state=0).partial_fit_transform(X.astype(dtype)) for dtype in "fd")
+    single, double = (
+        Network(3, random_state=0).partial_fit_transform(X.astype(dtype))
+        for dtype in "fd"
+    )
     assert (single.dtype, double.dtype) == (np.float32, np.float64)
-    assert np.median(np.abs(single - double)[200:]) < 1e-3 * np.median(double.max(axis=1)[200:])
+    assert np.median(np.abs(single - double)[200:]) < 1e-3 * np.median(
+        double.max(axis=1)[200:]
+    )

@@ -1,4 +1,6 @@
-"""`bionica reproduce`: real files from tiny runs, nothing run twice, nothing of others replaced."""
+"""`bionica reproduce`: real files from tiny runs, nothing run twice, nothing of others
+replaced.
+"""
 
 import csv
 import json
@@ -68,8 +70,16 @@ def test_all_leaves_tables_figures_and_a_report(run, tmp_path):
     assert [row["network"] for row in summary["grid"]] == list(NETWORKS)
     means = {(row["setting"], row["network"]): row["mean"] for row in summary["errors"]}
     verdicts = {row["where"]: row["agrees"] for row in summary["claims"]}
-    for where, setting in (("Figure 4, d = 3", "d3"), ("Figure 4, d = 10", "d10"), ("Figure 5", "images")):
-        wrong = sum(means[setting, a] <= means[setting, b] for a in NETWORKS[:2] for b in NETWORKS[2:])
+    for where, setting in (
+        ("Figure 4, d = 3", "d3"),
+        ("Figure 4, d = 10", "d10"),
+        ("Figure 5", "images"),
+    ):
+        wrong = sum(
+            means[setting, a] <= means[setting, b]
+            for a in NETWORKS[:2]
+            for b in NETWORKS[2:]
+        )
         assert verdicts[where] == {0: "yes", 4: "no"}.get(wrong, "partly")
     assert sum(where.startswith("Table 1, d = 3") for where in verdicts) == 4
     assert len(check_page(folder / "report.html", tmp_path)) == 2
@@ -77,26 +87,47 @@ def test_all_leaves_tables_figures_and_a_report(run, tmp_path):
 
 def test_table_is_tidy_and_the_errors_are_the_metrics(run):
     rows = read(run[0] / "figure4.csv")
-    assert {"experiment", "setting", "network", "seed", "t", "error", "versions", "machine"} <= set(rows[0])
+    assert {
+        "experiment",
+        "setting",
+        "network",
+        "seed",
+        "t",
+        "error",
+        "versions",
+        "machine",
+    } <= set(rows[0])
     S = datasets.sparse_uniform(400, 3, rng=0)
     X, _ = datasets.mix(S, datasets.paper_mixing("d3"))
     Y = InterneuronNICA.as_published("d3", random_state=0).partial_fit_transform(X)
-    mine = [r for r in rows if (r["setting"], r["network"], r["seed"]) == ("d3", "InterneuronNICA", "0")]
+    mine = [
+        r
+        for r in rows
+        if (r["setting"], r["network"], r["seed"]) == ("d3", "InterneuronNICA", "0")
+    ]
     curve = metrics.error_curve(S, Y)
-    np.testing.assert_allclose([float(r["error"]) for r in mine], [curve[int(r["t"]) - 1] for r in mine], rtol=1e-12)
+    np.testing.assert_allclose(
+        [float(r["error"]) for r in mine],
+        [curve[int(r["t"]) - 1] for r in mine],
+        rtol=1e-12,
+    )
     assert int(mine[-1]["t"]) == 400
 
 
 def test_grid_holds_every_setting_of_the_appendix(run):
     rows = read(run[0] / "table1.csv")
     assert len(rows) == 3 * 5 * 6 + 5 * 6 * 10
-    refused = [row for row in rows if row["tau"] and float(row["eta0"]) >= float(row["tau"])]
+    refused = [
+        row for row in rows if row["tau"] and float(row["eta0"]) >= float(row["tau"])
+    ]
     assert refused
     assert all(row["error"] == "" and "tau" in row["status"] for row in refused)
 
 
 def journals(folder):
-    return {path: path.read_bytes() for path in (folder / "runs").rglob("journal.jsonl")}
+    return {
+        path: path.read_bytes() for path in (folder / "runs").rglob("journal.jsonl")
+    }
 
 
 def test_the_results_may_be_inside_the_folder_of_the_images(pictures):
@@ -107,10 +138,13 @@ def test_the_results_may_be_inside_the_folder_of_the_images(pictures):
 
 def test_second_call_runs_nothing_and_a_damaged_run_is_run_again(tmp_path):
     def ran():
-        return json.loads(reproduce("figure4", *FAST, "--output", tmp_path, "--json").stdout)["ran"]
+        return json.loads(
+            reproduce("figure4", *FAST, "--output", tmp_path, "--json").stdout
+        )["ran"]
 
     assert ran() == 16
-    runs, table = journals(tmp_path), (tmp_path / "figure4.csv").read_bytes()
+    runs = journals(tmp_path)
+    table = (tmp_path / "figure4.csv").read_bytes()
     assert ran() == 0
     assert runs == journals(tmp_path)
     assert table == (tmp_path / "figure4.csv").read_bytes()
@@ -124,7 +158,8 @@ def test_a_file_of_somebody_else_is_not_replaced(tmp_path):
     (tmp_path / "figure1.csv").write_text("mine")
     result = reproduce("figure1", "--output", tmp_path)
     assert (result.exit_code, result.output.count("\n")) == (1, 1)
-    assert [path.name for path in tmp_path.iterdir()] == ["figure1.csv"]  # refused before anything ran
+    # refused before anything ran
+    assert [path.name for path in tmp_path.iterdir()] == ["figure1.csv"]
     assert reproduce("figure1", "--output", tmp_path, "--force").exit_code == 0
     (tmp_path / "figure1.csv").write_text("edited")
     assert reproduce("figure1", "--output", tmp_path).exit_code == 1
@@ -133,25 +168,49 @@ def test_a_file_of_somebody_else_is_not_replaced(tmp_path):
 
 def row_of(network, seed, error):
     """A row of the table of figure 4 at d = 3."""
-    row = {"case": f"{network}{seed}", "data": "d3", "network": network, "seed": seed, "t": 10, "error": error}
+    row = {
+        "case": f"{network}{seed}",
+        "data": "d3",
+        "network": network,
+        "seed": seed,
+        "t": 10,
+        "error": error,
+    }
     return {**row, "last_tenth": error, "status": "ok", "seconds": 1.0}
 
 
 def test_interval_and_means_are_over_runs_that_did_not_diverge():
-    rows = [row_of("TwoLayerNSM", seed, error) for seed, error in enumerate((1.0, 2.0, 3.0, None))]
+    rows = [
+        row_of("TwoLayerNSM", seed, error)
+        for seed, error in enumerate((1.0, 2.0, 3.0, None))
+    ]
     tables = {("figure4", "d3"): Table(rows, [])}
     (row,) = final_rows(tables, "figure4")
-    assert (row["runs"], row["failed"], row["mean"], row["least"], row["largest"]) == (4, 1, 2.0, 1.0, 3.0)
+    assert (row["runs"], row["failed"], row["mean"], row["least"], row["largest"]) == (
+        4,
+        1,
+        2.0,
+        1.0,
+        3.0,
+    )
     assert 1 <= row["low"] < 2 < row["high"] <= 3
     assert tables["figure4", "d3"].curves()[0]["mean"] == 2.0
 
 
 @pytest.mark.parametrize(
     ("errors", "verdict", "wins"),
-    [((3.0, 4.0, 1.0, 2.0), "yes", 2), ((1.5, 4.0, 1.0, 2.0), "partly", 0), ((1.0, 2.0, 3.0, 4.0), "no", 0)],
+    [
+        ((3.0, 4.0, 1.0, 2.0), "yes", 2),
+        ((1.5, 4.0, 1.0, 2.0), "partly", 0),
+        ((1.0, 2.0, 3.0, 4.0), "no", 0),
+    ],
 )
 def test_report_says_whether_the_order_holds(errors, verdict, wins):
-    rows = [row_of(network, seed, error) for network, error in zip(NETWORKS, errors, strict=True) for seed in (0, 1)]
+    rows = [
+        row_of(network, seed, error)
+        for network, error in zip(NETWORKS, errors, strict=True)
+        for seed in (0, 1)
+    ]
     finals = final_rows({("figure4", "d3"): Table(rows, [])}, "figure4")
     claim = claims_of([{**row, "setting": "d3"} for row in rows], finals, [])[0]
     assert claim["agrees"] == verdict
@@ -164,53 +223,100 @@ def test_a_map_of_convergence_has_files_and_a_table_of_its_cells(tmp_path, monke
         monkeypatch.setitem(MAPS, name, rows)
     result = reproduce("convergence", *FAST, "--output", tmp_path)
     assert result.exit_code == 0, result.output
-    assert "64 of 64 runs" in result.output  # 2 maps, 8 networks, 2 condition numbers, 2 matrices
+    # 2 maps, 8 networks, 2 condition numbers, 2 matrices
+    assert "64 of 64 runs" in result.output
     text = (tmp_path / "convergence.md").read_text()
     assert text.startswith("| network |  | condition 1 | condition 30 |")
     runs = read(tmp_path / "convergence.csv")
     for name in ("InterneuronNICA", "StreamingNICA"):
         mine = [row for row in runs if (row["network"], row["data"]) == (name, "30")]
         separated = sum(float(row["sinr"]) > 15 for row in mine)
-        (line,) = (line for line in text.splitlines() if line.startswith(f"| {name_of(name)} |"))
+        (line,) = (
+            line
+            for line in text.splitlines()
+            if line.startswith(f"| {name_of(name)} |")
+        )
         assert line.split(" | ")[3].startswith(f"{50 * separated} (")
     assert "StreamingNICA" in (tmp_path / "convergence.html").read_text()
     cells = read(tmp_path / "convergence-summary.csv")
     assert len(cells) == 2 * 8 * 2
-    assert all(float(c["low"]) <= float(c["percent"]) <= float(c["high"]) for c in cells)
+    assert all(
+        float(c["low"]) <= float(c["percent"]) <= float(c["high"]) for c in cells
+    )
 
 
 def test_the_maps_are_those_that_the_page_describes():
     plans = plans_of(Reproduction(tuple(MAPS), MATRICES))
-    sizes = {name: [plan.data[0].d for (of, _), plan in plans.items() if of == name] for name in MAPS}
-    assert [*sizes.values()] == [[2, 3, 5, 10, 20], [3, 3, 10, 10], 2 * [2, 3, 5, 10], [3]]
+    sizes = {
+        name: [plan.data[0].d for (of, _), plan in plans.items() if of == name]
+        for name in MAPS
+    }
+    assert [*sizes.values()] == [
+        [2, 3, 5, 10, 20],
+        [3, 3, 10, 10],
+        2 * [2, 3, 5, 10],
+        [3],
+    ]
     for (name, setting), plan in plans.items():
-        conditions = ["30", "100"] if name == "convergence-samples" else ["1", "3", "10", "30", "100"]
+        conditions = (
+            ["30", "100"]
+            if name == "convergence-samples"
+            else ["1", "3", "10", "30", "100"]
+        )
         assert [entry.name for entry in plan.data] == conditions
         assert {len(plan.seeds), *(entry.held_out for entry in plan.data)} == {30, 5000}
-        assert {entry.n_samples for entry in plan.data} == {1_000_000 if name == "convergence-samples" else 100_000}
+        assert {entry.n_samples for entry in plan.data} == {
+            1_000_000 if name == "convergence-samples" else 100_000
+        }
         size = {"0": 1 / 3, "1": 3}[setting[-1]] if name == "convergence-scale" else 1
-        paper = np.linalg.norm(datasets.paper_mixing("d10" if plan.data[0].d > 6 else "d3"), axis=1)
+        paper = np.linalg.norm(
+            datasets.paper_mixing("d10" if plan.data[0].d > 6 else "d3"), axis=1
+        )
         A = plan.data[0].load(0, "float64").A
-        assert np.mean(np.sum(A**2, axis=1)) == pytest.approx(size**2 * np.mean(paper**2))
+        assert np.mean(np.sum(A**2, axis=1)) == pytest.approx(
+            size**2 * np.mean(paper**2)
+        )
         assert np.linalg.cond(A) == pytest.approx(float(conditions[0]))
-        assert [case.estimator().n_components for case in plan.cases()[:8]] == [len(A)] * 8
+        assert [case.estimator().n_components for case in plan.cases()[:8]] == [
+            len(A)
+        ] * 8
 
 
 def test_cells_of_a_map_count_runs_above_15_db_and_diverged_ones_as_not_separated():
     head = {"network": "InterneuronNICA", "setting": "d3", "status": "ok"}
     rows = [{**head, "data": "30", "sinr": sinr} for sinr in (20.0, 14.9, 15.0, 15.1)]
-    rows += [{**head, "data": data, "sinr": None, "status": "diverged"} for data in ("30", "100")]
+    rows += [
+        {**head, "data": data, "sinr": None, "status": "diverged"}
+        for data in ("30", "100")
+    ]
     cell, other = cells_of(rows)
-    assert (cell["runs"], cell["separated"], cell["percent"], cell["median_sinr"]) == (5, 2, 40, 15.0)
-    assert (other["condition"], other["runs"], other["separated"], other["median_sinr"]) == (100, 1, 0, 0)
+    assert (cell["runs"], cell["separated"], cell["percent"], cell["median_sinr"]) == (
+        5,
+        2,
+        40,
+        15.0,
+    )
+    assert (
+        other["condition"],
+        other["runs"],
+        other["separated"],
+        other["median_sinr"],
+    ) == (100, 1, 0, 0)
     z2 = 1.959964**2  # Wilson's interval solves |p - 2/5| = z sqrt(p (1 - p) / n)
     for share in (cell["low"] / 100, cell["high"] / 100):
-        assert (share - 0.4) ** 2 == pytest.approx(z2 * share * (1 - share) / 5, rel=1e-6)
+        assert (share - 0.4) ** 2 == pytest.approx(
+            z2 * share * (1 - share) / 5, rel=1e-6
+        )
 
 
 @pytest.mark.parametrize(
     ("arguments", "code"),
-    [("figure9", 2), ("figure4 --runs 0", 2), ("figure4 --images .", 2), ("figure5 --images no", 1)],
+    [
+        ("figure9", 2),
+        ("figure4 --runs 0", 2),
+        ("figure4 --images .", 2),
+        ("figure5 --images no", 1),
+    ],
 )
 def test_errors_are_one_line(tmp_path, arguments, code):
     result = reproduce(*arguments.split(), "--output", tmp_path / "results")

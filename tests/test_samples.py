@@ -1,4 +1,5 @@
-"""One door: every public method takes each kind of input with the numbers of the plain array, or refuses it in the same words.
+"""One door: every public method takes each kind of input with the numbers of the plain
+array, or refuses it in the same words.
 
 ``python tests/test_samples.py`` prints the table of methods and kinds.
 """
@@ -20,9 +21,11 @@ from bionica.offline.whitening import some_rows
 from conftest import ESTIMATORS
 
 da = pytest.importorskip("dask.array")
-pytestmark = pytest.mark.filterwarnings("ignore")  # few samples, and arrays where a data frame was fitted
+# few samples, and arrays where a data frame was fitted
+pytestmark = pytest.mark.filterwarnings("ignore")
 
-ROW, COLUMN = 3, 1
+ROW = 3
+COLUMN = 1
 
 
 def spoiled(X):
@@ -47,43 +50,74 @@ def with_dates(X, names):
     return frame if X.ndim == 2 else frame.iloc[0]
 
 
-#: What an array, or a single sample, of features with these names becomes; and what refuses it, "" if nothing does.
+#: What an array, or a single sample, of features with these names becomes; and what
+#: refuses it, "" if nothing does.
 KINDS = {
-    "masked value": (lambda X, names: masked(X, True), "Input X contains NaN: X[3, 1] is NaN."),
+    "masked value": (
+        lambda X, names: masked(X, True),
+        "Input X contains NaN: X[3, 1] is NaN.",
+    ),
     "mask of nothing": (lambda X, names: masked(X, False), ""),
-    "sparse": (lambda X, names: scipy.sparse.csr_array(np.atleast_2d(X)), "X is a sparse matrix"),
-    "reordered": (lambda X, names: named(X, names)[names[::-1]], "Feature names must be in the same order"),
+    "sparse": (
+        lambda X, names: scipy.sparse.csr_array(np.atleast_2d(X)),
+        "X is a sparse matrix",
+    ),
+    "reordered": (
+        lambda X, names: named(X, names)[names[::-1]],
+        "Feature names must be in the same order",
+    ),
     "big-endian": (lambda X, names: X.astype(">f8"), ""),
     "float16": (lambda X, names: X.astype(np.float16), ""),
     "datetime64": (lambda X, names: X.astype("datetime64[s]"), "X holds dates"),
     "list": (lambda X, names: X.tolist(), ""),
-    "Dask with NaN": (lambda X, names: da.from_array(spoiled(X), chunks=100), "Input X contains NaN: X[3, 1] is NaN."),
+    "Dask with NaN": (
+        lambda X, names: da.from_array(spoiled(X), chunks=100),
+        "Input X contains NaN: X[3, 1] is NaN.",
+    ),
     "empty": (lambda X, names: X[:0], "Found array with 0 sample(s)"),
     "one row": (lambda X, names: X[:1], ""),
     "frame with dates": (with_dates, "X holds dates"),
 }
-#: Where a method has a reason of its own: one sample is a vector, and its names say the order; a fit starts with new names.
+#: Where a method has a reason of its own: one sample is a vector, and its names say the
+#: order; a fit starts with new names.
 EXCEPTIONS = {
     ("one", "reordered"): "",
     ("one", "empty"): "x has shape (0,)",
     ("one", "one row"): "x has shape (1,)",
     ("fit", "reordered"): "",
     ("two", "one row"): "Found array with 1 sample(s)",
-    # These estimate missing values (test_missing.py); one of 1,200 does not change what is said.
+    # These estimate missing values (test_missing.py); one of 1,200 does not change what
+    # is said.
     **{
-        (f"{name}.{method}", "masked value"): "" if method == "diagnose" else "other numbers"
+        (f"{name}.{method}", "masked value"): (
+            "" if method == "diagnose" else "other numbers"
+        )
         for name in ("BatchNICA", "MinimumVolumeCone", "separate")
         for method in ("fit", "transform", "diagnose")
     },
-    # Amounts of samples that are not known are NaN; columns are in the order of the outputs, whatever their names.
-    **{("fit(known_sources)", kind): "other numbers" for kind in ("masked value", "Dask with NaN")},
+    # Amounts of samples that are not known are NaN; columns are in the order of the
+    # outputs, whatever their names.
+    **{
+        ("fit(known_sources)", kind): "other numbers"
+        for kind in ("masked value", "Dask with NaN")
+    },
     ("fit(known_sources)", "reordered"): "",
-    ("fit(known_sources)", "one row"): "X has shape (1, 2); it must be (n_samples, n_components) = (300, 2)",
+    (
+        "fit(known_sources)",
+        "one row",
+    ): "X has shape (1, 2); it must be (n_samples, n_components) = (300, 2)",
 }
 METHODS = (
-    "fit", "partial_fit", "partial_fit_transform", "learn_one", "transform", "transform_one", "inverse_transform", "score",
+    "fit",
+    "partial_fit",
+    "partial_fit_transform",
+    "learn_one",
+    "transform",
+    "transform_one",
+    "inverse_transform",
+    "score",
     "diagnose",
-)  # fmt: skip
+)
 #: Fits that need two samples.
 TWO = {"BatchNICA", "MinimumVolumeCone", "NoncenteredWhitener", "separate"}
 
@@ -98,7 +132,9 @@ def data():
     """Numbers that float16 holds, of which every one is a number of seconds too."""
     rng = np.random.default_rng(0)
     S = rng.integers(0, 20, (300, 2)) * (rng.random((300, 2)) < 0.5)
-    return (S @ [[1, 2, 3, 0], [2, 0, 1, 3]] + rng.integers(0, 2, (300, 4))).astype(np.float64)
+    return (S @ [[1, 2, 3, 0], [2, 0, 1, 3]] + rng.integers(0, 2, (300, 4))).astype(
+        np.float64
+    )
 
 
 def numbers(result, model):
@@ -109,32 +145,62 @@ def numbers(result, model):
 
 
 def cells():
-    """(callable of an input, method, class, what is given, names of the features) for every public method."""
-    X, names = data(), [*"abcd"]
+    """(callable of an input, method, class, what is given, names of the features) for
+    every public method.
+    """
+    X = data()
+    names = [*"abcd"]
     for cls in ESTIMATORS:
-        model = cls(2, **({"random_state": 0} if hasattr(cls(), "random_state") else {})).fit(named(X, names))
+        model = cls(
+            2, **({"random_state": 0} if hasattr(cls(), "random_state") else {})
+        ).fit(named(X, names))
         for method in filter(lambda name, cls=cls: hasattr(cls, name), METHODS):
 
             def use(given, model=model, method=method):
                 own = deepcopy(model)
-                return numbers(getattr(own, method)(given, **{"refit": False} if method == "diagnose" else {}), own)
+                return numbers(
+                    getattr(own, method)(
+                        given, **{"refit": False} if method == "diagnose" else {}
+                    ),
+                    own,
+                )
 
             if method == "inverse_transform":
-                yield use, method, cls.__name__, np.round(model.transform(X)), [*model.get_feature_names_out()]
+                yield (
+                    use,
+                    method,
+                    cls.__name__,
+                    np.round(model.transform(X)),
+                    [*model.get_feature_names_out()],
+                )
             else:
                 yield use, method, cls.__name__, X[ROW] if "one" in method else X, names
     separate = {"n_components": 2, "method": "batch", "random_state": 0}
-    yield lambda given: numbers(bionica.separate(given, **separate), None), "fit", "separate", X, names
+    yield (
+        lambda given: numbers(bionica.separate(given, **separate), None),
+        "fit",
+        "separate",
+        X,
+        names,
+    )
 
     def with_amounts(given):
-        return bionica.MinimumVolumeCone(2, random_state=0).fit(X, known_sources=given).components_
+        return (
+            bionica.MinimumVolumeCone(2, random_state=0)
+            .fit(X, known_sources=given)
+            .components_
+        )
 
     yield with_amounts, "fit(known_sources)", "MinimumVolumeCone", X[:, :2], names[:2]
 
 
 def sentence(error, name):
     """The first sentence of an error in the words that methods share."""
-    text = re.sub(rf"\b{name}\b", "ESTIMATOR", str(error)).replace("Y", "X").replace("X[0, ", f"X[{ROW}, ")
+    text = (
+        re.sub(rf"\b{name}\b", "ESTIMATOR", str(error))
+        .replace("Y", "X")
+        .replace("X[0, ", f"X[{ROW}, ")
+    )
     return re.sub(r"X\[3, '\w+'\]", "X[3, 1]", text.replace("known_sources", "X"))
 
 
@@ -149,7 +215,11 @@ def outcome(use, name, kind, given, names):
             given = given if given.ndim == 1 else given[:, ::-1]
         expected = use(given[:1] if kind == "one row" and given.ndim == 2 else given)
     if kind == "reordered":  # data frames have another layout in memory
-        return "same" if np.allclose(result, expected, rtol=1e-9, atol=1e-9) else "other numbers"
+        return (
+            "same"
+            if np.allclose(result, expected, rtol=1e-9, atol=1e-9)
+            else "other numbers"
+        )
     return "same" if np.array_equal(result, expected) else "other numbers"
 
 
@@ -171,13 +241,24 @@ def test_every_method_takes_or_refuses_a_kind_of_input_alike(outcomes, kind):
         keys = [f"{name}.{method}", "one" if "one" in method else method]
         if method == "diagnose" or (method == "fit" and name in TWO):
             keys.append("two")
-        reason = next((EXCEPTIONS[key, kind] for key in keys if (key, kind) in EXCEPTIONS), KINDS[kind][1])
-        assert (reason in found[kind]) if reason else (found[kind] == "same"), (method, name, found[kind])
+        reason = next(
+            (EXCEPTIONS[key, kind] for key in keys if (key, kind) in EXCEPTIONS),
+            KINDS[kind][1],
+        )
+        assert (reason in found[kind]) if reason else (found[kind] == "same"), (
+            method,
+            name,
+            found[kind],
+        )
 
 
 def test_a_refusal_has_one_sentence(outcomes):
     for kind, (_, reason) in KINDS.items():
-        said = {found[kind].split(". ")[0] for method, _, found in outcomes if reason and reason in found[kind]}
+        said = {
+            found[kind].split(". ")[0]
+            for method, _, found in outcomes
+            if reason and reason in found[kind]
+        }
         said = {re.sub(r"\(shape=.*?\)|minimum of \d", "", text) for text in said}
         assert len(said) == (1 if reason else 0), (kind, said)
 
@@ -185,7 +266,11 @@ def test_a_refusal_has_one_sentence(outcomes):
 def test_dates_in_lists_and_objects_are_refused_too():
     network = bionica.StreamingNICA(2, random_state=0).fit(data())
     row = [np.datetime64("2020-01-01"), 1.0, 2.0, 3.0]
-    for given in ([row], np.array([row], dtype=object), [[np.datetime64("2020-01-01")] * 4]):
+    for given in (
+        [row],
+        np.array([row], dtype=object),
+        [[np.datetime64("2020-01-01")] * 4],
+    ):
         with pytest.raises(ValueError, match="X holds dates"):
             network.transform(given)
     with pytest.raises(ValueError, match="X holds dates"):
@@ -200,7 +285,9 @@ def test_float32_in_another_byte_order_stays_float32(cls):
     assert theirs.dtype == np.float32 and np.array_equal(ours, theirs)
     if hasattr(cls, "learn_one"):
         ours, theirs = (deepcopy(model).fit(X) for _ in range(2))
-        assert np.array_equal(ours.learn_one(X[0]), theirs.learn_one(X[0].astype(">f4")))
+        assert np.array_equal(
+            ours.learn_one(X[0]), theirs.learn_one(X[0].astype(">f4"))
+        )
         assert np.array_equal(ours.transform(X), theirs.transform(X))
 
 
@@ -208,10 +295,18 @@ def test_float32_in_another_byte_order_stays_float32(cls):
 def test_outputs_have_the_precision_of_what_is_transformed(cls):
     """Whatever the precision of the fit: float32 samples give float32 outputs."""
     X = data()
-    model = cls(2, **({"random_state": 0} if hasattr(cls(), "random_state") else {})).fit(X)
+    model = cls(
+        2, **({"random_state": 0} if hasattr(cls(), "random_state") else {})
+    ).fit(X)
     for dtype in (np.float32, np.float64):
         Y = model.transform(X.astype(dtype))
-        assert Y.dtype == model.transform(da.from_array(X.astype(dtype), chunks=100)).compute().dtype == dtype
+        assert (
+            Y.dtype
+            == model.transform(da.from_array(X.astype(dtype), chunks=100))
+            .compute()
+            .dtype
+            == dtype
+        )
         np.testing.assert_allclose(Y, model.transform(X), rtol=1e-3, atol=1e-3)
 
 
@@ -224,19 +319,30 @@ def test_a_data_frame_and_a_dask_array_do_not_go_together():
 
 def test_one_sample_has_the_precision_that_is_asked_for():
     owner = samples.stand_in("model")
-    assert samples.one(owner, np.ones(3), reset=True, dtype=np.float32).dtype == np.float32
-    assert samples.one(owner, np.ones(3, np.float32), dtype=np.float32).dtype == np.float32
+    assert (
+        samples.one(owner, np.ones(3), reset=True, dtype=np.float32).dtype == np.float32
+    )
+    assert (
+        samples.one(owner, np.ones(3, np.float32), dtype=np.float32).dtype == np.float32
+    )
     assert samples.one(owner, np.ones(3, np.float32)).dtype == np.float32
 
 
 @pytest.mark.parametrize("shape", [(9,), (9, 3, 2), (1, 3), (9, 0)])
 def test_a_dask_array_of_another_shape_is_refused(shape):
-    with pytest.raises(ValueError, match=r"Expected 2D array .* with a minimum of 2 sample"):
+    with pytest.raises(
+        ValueError, match=r"Expected 2D array .* with a minimum of 2 sample"
+    ):
         dask_rows(da.zeros(shape), "model", min_samples=2, dtype=float)
-    assert dask_rows(da.zeros((2, 1)), "model", min_samples=2, dtype=float).shape == (2, 1)
+    assert dask_rows(da.zeros((2, 1)), "model", min_samples=2, dtype=float).shape == (
+        2,
+        1,
+    )
 
 
-@pytest.mark.parametrize(("n", "last", "kept"), [(9000, 300, 1200), (9000, 100, 1000), (800, 100, 800)])
+@pytest.mark.parametrize(
+    ("n", "last", "kept"), [(9000, 300, 1200), (9000, 100, 1000), (800, 100, 800)]
+)
 def test_the_last_rows_are_four_horizons_or_a_thousand(n, last, kept):
     X = np.arange(2.0 * n).reshape(n, 2)
     assert np.array_equal(some_rows(X, last=last), X[-kept:])

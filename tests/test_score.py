@@ -16,14 +16,19 @@ SEPARATING = [cls for cls in PUBLIC if isinstance(cls, type) and hasattr(cls, "s
 
 def mixtures(d=4, k=12, n=2000, snr_db=20, kind="exponential", seed=0):
     rng = np.random.default_rng(seed)
-    S = copula_uniform(n, d, 0.5, rng=rng) if kind == "copula" else random_sources(kind, n, d, rng=rng)
+    S = (
+        copula_uniform(n, d, 0.5, rng=rng)
+        if kind == "copula"
+        else random_sources(kind, n, d, rng=rng)
+    )
     return mix(S, rng.standard_normal((k, d)), snr_db=snr_db, rng=rng)[0]
 
 
 def test_score_is_its_definition():
     X = mixtures(n=300)
     nica = bionica.BatchNICA(4, random_state=0).fit(X[:200])
-    missed, A = 0.0, nica.mixing_
+    missed = 0.0
+    A = nica.mixing_
     for first in range(10):
         group = [j for j in range(12) if j % 10 == first]
         others = [j for j in range(12) if j % 10 != first]
@@ -43,28 +48,36 @@ def test_every_estimator_that_separates_has_one(cls):
         estimator.score(X)
     estimator.fit(X)
     local = cls in (bionica.LocalNICA, bionica.TwoCompartmentNICA)
-    # The weights of these keep what they began with outside the space of the sources, which `mixing_`, their pseudoinverse, shows.
+    # The weights of these keep what they began with outside the space of the sources,
+    # which `mixing_`, their pseudoinverse, shows.
     least = -np.inf if local else 0.5
     assert least < estimator.score(X) <= 1
-    assert estimator.score(X.astype(np.float32)) == pytest.approx(estimator.score(X), abs=1e-5)
+    assert estimator.score(X.astype(np.float32)) == pytest.approx(
+        estimator.score(X), abs=1e-5
+    )
     with pytest.raises(ValueError, match="features"):
         estimator.score(X[:, :5])
     if hasattr(cls, "partial_fit"):
         assert least < clone(estimator).partial_fit(X).score(X) <= 1
 
 
-@pytest.mark.parametrize(("cls", "kind"), [(bionica.BatchNICA, "exponential"), (bionica.MinimumVolumeCone, "copula")])
+@pytest.mark.parametrize(
+    ("cls", "kind"),
+    [(bionica.BatchNICA, "exponential"), (bionica.MinimumVolumeCone, "copula")],
+)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_a_grid_search_finds_the_number_of_sources(cls, kind):
     search = GridSearchCV(cls(random_state=0), {"n_components": range(1, 9)}, cv=3)
     assert search.fit(mixtures(n=1000, kind=kind)).best_params_ == {"n_components": 4}
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # BatchNICA cannot separate these
+# BatchNICA cannot separate these
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_correlated_sources_are_predicted_better_by_the_cone():
     X = mixtures(kind="copula", snr_db=30)
     batch, cone = (
-        cross_val_score(e(4, random_state=0), X, cv=3) for e in (bionica.BatchNICA, bionica.MinimumVolumeCone)
+        cross_val_score(e(4, random_state=0), X, cv=3)
+        for e in (bionica.BatchNICA, bionica.MinimumVolumeCone)
     )
     assert (cone > batch).all()
 

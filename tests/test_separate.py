@@ -1,4 +1,6 @@
-"""`bionica separate`: real files in, sources out; pipes, interruptions, errors in one line."""
+"""`bionica separate`: real files in, sources out; pipes, interruptions, errors in one
+line.
+"""
 
 import importlib
 import json
@@ -20,9 +22,11 @@ from bionica.cli.console import StandardInput
 from bionica.metrics import match_sources, permutation_error
 from conftest import left, mixtures, read, write
 
-module = importlib.import_module("bionica.cli.separate")  # the command hides the module of its name
+# the command hides the module of its name
+module = importlib.import_module("bionica.cli.separate")
 COMMAND = [sys.executable, "-m", "bionica", "separate"]
-AT_ONCE = ["--sources", 3, "--method", "streaming"]  # a pipe that does not wait for samples to choose by
+# a pipe that does not wait for samples to choose by
+AT_ONCE = ["--sources", 3, "--method", "streaming"]
 
 
 def separate(*arguments, fed=None, code=0):
@@ -53,7 +57,7 @@ def problem():
     return mixtures(4000, 3, 5)
 
 
-# ---------------------------------------------------------------------------------------------- files
+# --- files
 
 
 @pytest.mark.parametrize("suffix", ["npy", "csv"])
@@ -70,7 +74,18 @@ def test_methods_and_json(tmp_path, problem, method):
     S, X = problem
     np.save(tmp_path / "x.npy", X.T)
     out = tmp_path / "y.csv"
-    result = separate(tmp_path / "x.npy", "-o", out, "--axis", 1, "--sources", 3, "--method", method, "--json")
+    result = separate(
+        tmp_path / "x.npy",
+        "-o",
+        out,
+        "--axis",
+        1,
+        "--sources",
+        3,
+        "--method",
+        method,
+        "--json",
+    )
     assert result.stdout.count("\n") == 1
     summary = json.loads(result.stdout)
     assert (summary["sources"], summary["mixtures"], summary["samples"]) == (3, 5, 4000)
@@ -88,21 +103,30 @@ def test_methods_and_json(tmp_path, problem, method):
 @pytest.mark.parametrize("method", ["two-compartment", "local"])
 def test_a_network_is_said_to_be_a_model_of_a_circuit(tmp_path, problem, method):
     arguments = ["--sources", 3, "--method", method, "--json", "-o", tmp_path / "y.npy"]
-    summary = json.loads(separate(write(tmp_path / "x.npy", problem[1]), *arguments).stdout)
+    summary = json.loads(
+        separate(write(tmp_path / "x.npy", problem[1]), *arguments).stdout
+    )
     assert "model of a neural circuit: streaming, batch and cone" in summary["notes"][0]
     assert summary["method"] in bionica.__all__
     assert np.load(tmp_path / "y.npy").shape == (4000, 3)
 
 
-def test_the_method_and_the_sources_do_not_depend_on_the_size_of_the_file(tmp_path, monkeypatch):
-    """Correlated sources: a larger file is fitted on evenly spread samples, and its sources are those of all of it."""
+def test_the_method_and_the_sources_do_not_depend_on_the_size_of_the_file(
+    tmp_path, monkeypatch
+):
+    """Correlated sources: a larger file is fitted on evenly spread samples, and its
+    sources are those of all of it.
+    """
     rng = np.random.default_rng(0)
     S = rng.dirichlet([0.5, 0.5, 0.5], 4000)
     X = S @ rng.random((3, 10)) + 0.003 * rng.standard_normal((4000, 10))
-    x, summaries = write(tmp_path / "x.npy", X), []
+    x = write(tmp_path / "x.npy", X)
+    summaries = []
     for memory in (2**28, 8 * 10 * 2000):
         monkeypatch.setattr(module, "IN_MEMORY", memory)
-        summaries.append(json.loads(separate(x, "--sources", 3, "--json", "--force").stdout))
+        summaries.append(
+            json.loads(separate(x, "--sources", 3, "--json", "--force").stdout)
+        )
         Y = np.load(tmp_path / "x-sources.npy")
         assert len(Y) == 4000
         assert match_sources(S, Y).correlation.min() > 0.99
@@ -112,19 +136,29 @@ def test_the_method_and_the_sources_do_not_depend_on_the_size_of_the_file(tmp_pa
     assert len(summaries[1]["notes"]) > len(summaries[0]["notes"])
 
 
-def test_an_online_method_learns_from_all_samples_of_a_large_file(tmp_path, problem, monkeypatch):
+def test_an_online_method_learns_from_all_samples_of_a_large_file(
+    tmp_path, problem, monkeypatch
+):
     monkeypatch.setattr(module, "IN_MEMORY", 8 * 5 * 2000)
     separate(write(tmp_path / "x.npy", problem[1]), *AT_ONCE, "--model", tmp_path / "m")
     assert bionica.load(tmp_path / "m").n_samples_seen_ == 4000
 
 
-def test_with_a_horizon_each_source_of_a_file_is_computed_when_its_sample_arrives(tmp_path, problem):
+def test_with_a_horizon_each_source_of_a_file_is_computed_when_its_sample_arrives(
+    tmp_path, problem
+):
     """Right before and after a change, from the first sample on."""
     S, X = problem
-    x = write(tmp_path / "x.npy", np.concatenate([X, X[:, [1, 0, 2, 4, 3]] * [1, 2, -1, 1, 3]]))
-    y, m, a = tmp_path / "y.npy", tmp_path / "m", tmp_path / "a.npy"
+    x = write(
+        tmp_path / "x.npy",
+        np.concatenate([X, X[:, [1, 0, 2, 4, 3]] * [1, 2, -1, 1, 3]]),
+    )
+    y = tmp_path / "y.npy"
+    m = tmp_path / "m"
+    a = tmp_path / "a.npy"
     separate(x, *AT_ONCE, "--horizon", 500, "-o", y, "--model", m, "--mixing", a)
-    Y, S = np.load(y), np.concatenate([S, S])
+    Y = np.load(y)
+    S = np.concatenate([S, S])
     for part in (slice(0, 1000), slice(3000, 4000), slice(-1000, None)):
         assert permutation_error(S[part], Y[part]) < 0.05
     assert np.array_equal(np.load(a), bionica.load(m).mixing_.T)
@@ -138,20 +172,30 @@ def test_images_are_recovered_as_images(tmp_path, rng):
     for name, image in zip(names, mixed, strict=True):
         iio.imwrite(name, np.rint(60000 * image / mixed.max()).astype(np.uint16))
     separate(*names, "--sources", 3, "--report", tmp_path / "page.html")
-    Y = np.stack([iio.imread(tmp_path / f"sources-{i}.png").ravel() / 65535 for i in (1, 2, 3)], axis=1)
+    Y = np.stack(
+        [iio.imread(tmp_path / f"sources-{i}.png").ravel() / 65535 for i in (1, 2, 3)],
+        axis=1,
+    )
     S = S.reshape(3, -1).T
     assert permutation_error(S / S.std(axis=0), Y / Y.std(axis=0)) < 1e-3
-    (tmp_path / "sources-1.png").rename(tmp_path / "sources-1b.png")  # not the image of a source
+    # not the image of a source
+    (tmp_path / "sources-1.png").rename(tmp_path / "sources-1b.png")
     assert "sources-2.png exists already" in refused(*names, "--model", tmp_path / "m")
     assert "m" not in left(tmp_path)
-    assert "the same file" in refused(names[0], names[2], "-o", tmp_path / "mixed.png", "--force")
+    assert "the same file" in refused(
+        names[0], names[2], "-o", tmp_path / "mixed.png", "--force"
+    )
 
 
 def test_a_report_of_an_image_shows_where_it_is_not_explained(tmp_path, rng):
     """A disk of a fourth dye; pixels of a corner are masked."""
     y, x = np.mgrid[:60, :80]
     disk = (y - 30) ** 2 + (x - 50) ** 2 < 80
-    S = np.stack([rng.random((60, 80)) * (rng.random((60, 80)) < 0.5) for _ in range(3)] + [disk], axis=-1)
+    S = np.stack(
+        [rng.random((60, 80)) * (rng.random((60, 80)) < 0.5) for _ in range(3)]
+        + [disk],
+        axis=-1,
+    )
     cube = S @ rng.random((4, 6)) + 0.01 * rng.standard_normal((60, 80, 6))
     cube[:9, :9] = np.nan
     np.save(tmp_path / "x.npy", cube)
@@ -160,12 +204,34 @@ def test_a_report_of_an_image_shows_where_it_is_not_explained(tmp_path, rng):
         with warnings.catch_warnings(action="ignore"):
             network = bionica.MinimumVolumeCone(3, random_state=0).fit(X)
             network.diagnosis_ = network.diagnose(X)
-        given = {"numbers": np.arange(len(X)), "labels": labels, "names": [*"abc"], "lines": [], "facts": []}
-        figures = report.write_separation(tmp_path / "r.html", network, reader, X, **given)
-    (picture,) = (figure.axes[0].images[0].get_array() for name, figure in figures if name == "residual_image")
-    assert picture[disk].mean() > 3 * picture[~disk].mean() and (picture[:9, :9] == 0).all()
-    limits = [figure.axes[0].images[0].get_clim() for name, figure in figures if name in ("sources", "mixtures")]
-    assert np.isfinite(limits).all() and "root mean square in each pixel" in (tmp_path / "r.html").read_text()
+        given = {
+            "numbers": np.arange(len(X)),
+            "labels": labels,
+            "names": [*"abc"],
+            "lines": [],
+            "facts": [],
+        }
+        figures = report.write_separation(
+            tmp_path / "r.html", network, reader, X, **given
+        )
+    (picture,) = (
+        figure.axes[0].images[0].get_array()
+        for name, figure in figures
+        if name == "residual_image"
+    )
+    assert (
+        picture[disk].mean() > 3 * picture[~disk].mean()
+        and (picture[:9, :9] == 0).all()
+    )
+    limits = [
+        figure.axes[0].images[0].get_clim()
+        for name, figure in figures
+        if name in ("sources", "mixtures")
+    ]
+    assert (
+        np.isfinite(limits).all()
+        and "root mean square in each pixel" in (tmp_path / "r.html").read_text()
+    )
 
 
 @pytest.mark.parametrize("most", [1, 7, 240])
@@ -175,7 +241,7 @@ def test_rows_that_are_drawn_do_not_alias_with_a_period(most):
     assert most < 9 or len({*np.diff(rows).tolist()}) > 2
 
 
-# ---------------------------------------------------------------------------------------------- errors
+# --- errors
 
 
 def test_errors_say_what_to_do(tmp_path, problem):
@@ -184,10 +250,13 @@ def test_errors_say_what_to_do(tmp_path, problem):
     (tmp_path / "m").write_bytes(b"no model")
     (tmp_path / "x.xyz").write_bytes(b"no format")
     transposed = write(tmp_path / "t.npy", np.ascontiguousarray(X.T))
-    named = tmp_path / "named.csv"  # a name in front of each row says nothing about what the rows are
+    # a name in front of each row says nothing about what the rows are
+    named = tmp_path / "named.csv"
     named.write_text("gene,a,b,c,d\nTP53,1,2,3,4\nEGFR,1,3,2,2\nMYC,3,1,2,2\n")
     (tmp_path / "x.csv.gz").write_bytes(b"packed")
-    zero, three = (write(tmp_path / f"k{len(A)}.npy", A) for A in (np.zeros((1, 5)), np.eye(5)[:3]))
+    zero, three = (
+        write(tmp_path / f"k{len(A)}.npy", A) for A in (np.zeros((1, 5)), np.eye(5)[:3])
+    )
     before = left(tmp_path)
     for arguments, remedy in (
         ([x, "--known", zero, "--sources", 2], "--known"),
@@ -216,12 +285,21 @@ def test_errors_say_what_to_do(tmp_path, problem):
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["-", "x.npy"], ["-", "--axis", "1"], ["x.npy", "--resume"], ["-", "--resume"],
-        ["x.npy", "--model", "m", "--resume"], ["-", "--method", "batch"], ["x.npy", "--method", "batch", "--horizon", "9"],
-        ["x.npy", "--normalize", "sum", "--method", "batch"], ["x.npy", "--noise", "poison"],
-        ["x.npy", "--sources", "none"], ["x.npy", "--sources", "0"], ["x.npy", "--method", "best"], [],
+        ["-", "x.npy"],
+        ["-", "--axis", "1"],
+        ["x.npy", "--resume"],
+        ["-", "--resume"],
+        ["x.npy", "--model", "m", "--resume"],
+        ["-", "--method", "batch"],
+        ["x.npy", "--method", "batch", "--horizon", "9"],
+        ["x.npy", "--normalize", "sum", "--method", "batch"],
+        ["x.npy", "--noise", "poison"],
+        ["x.npy", "--sources", "none"],
+        ["x.npy", "--sources", "0"],
+        ["x.npy", "--method", "best"],
+        [],
     ],
-)  # fmt: skip
+)
 def test_wrong_usage(arguments):
     separate(*arguments, code=2)
 
@@ -234,7 +312,13 @@ def test_a_full_disk(tmp_path, problem):
         resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000))
 
     arguments = ["x.npy", "-o", "y.h5", "--method", "batch", "--sources", "3"]
-    result = subprocess.run([*COMMAND, *arguments], cwd=tmp_path, capture_output=True, text=True, preexec_fn=little)
+    result = subprocess.run(
+        [*COMMAND, *arguments],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        preexec_fn=little,
+    )
     assert result.returncode == 1, result.stderr
     assert result.stderr.count("\n") == 1
     assert left(tmp_path) == ["x.npy"]
@@ -242,32 +326,48 @@ def test_a_full_disk(tmp_path, problem):
 
 @pytest.mark.filterwarnings("ignore:.*:RuntimeWarning")
 @pytest.mark.parametrize(
-    ("method", "scale"), [("batch", 1e-200), ("cone", 1e160), ("streaming", 1e300), ("batch", 1e300)]
+    ("method", "scale"),
+    [("batch", 1e-200), ("cone", 1e160), ("streaming", 1e300), ("batch", 1e300)],
 )
 def test_a_report_of_very_large_and_small_mixtures(tmp_path, problem, method, scale):
     """Squares overflow; the report is drawn, or the reason is said in one line."""
     X = problem[1][:300] * scale
     X[:, 0] = problem[1][:300, 0]
-    arguments = ["--sources", "2", "--method", method, "-q", "--report", str(tmp_path / "r.html")]
-    result = CliRunner().invoke(app, ["separate", str(write(tmp_path / "x.npy", X)), *arguments])
+    arguments = [
+        "--sources",
+        "2",
+        "--method",
+        method,
+        "-q",
+        "--report",
+        str(tmp_path / "r.html"),
+    ]
+    result = CliRunner().invoke(
+        app, ["separate", str(write(tmp_path / "x.npy", X)), *arguments]
+    )
     assert result.exit_code in (0, 1), (result.output, result.exception)
     assert result.stderr.count("\n") == result.exit_code
 
 
-# ---------------------------------------------------------------------------------------------- pipes
+# --- pipes
 
 
 def test_a_pipe_gives_what_the_network_put_out(problem):
     S, X = problem
     Y = bionica.StreamingNICA(3, random_state=0).partial_fit_transform(X)
-    for fed, header in ((text(X), []), ("a;b;c;d;e\n" + text(X).replace(",", ";"), ["source_1,source_2,source_3"])):
+    for fed, header in (
+        (text(X), []),
+        ("a;b;c;d;e\n" + text(X).replace(",", ";"), ["source_1,source_2,source_3"]),
+    ):
         result = separate("-", *AT_ONCE, fed=fed)
         lines = result.stdout.splitlines()
         assert lines[: len(header)] == header
         assert np.array_equal(np.loadtxt(lines[len(header) :], delimiter=","), Y)
         assert "3 sources in 4,000 samples" in result.stderr
     comma = text(X).replace(",", ";").replace(".", ",")
-    assert separate("-", *AT_ONCE, "--decimal", ",", fed=comma).stdout == text(Y).replace(",", ";").replace(".", ",")
+    assert separate("-", *AT_ONCE, "--decimal", ",", fed=comma).stdout == text(
+        Y
+    ).replace(",", ";").replace(".", ",")
     assert permutation_error(S[-1000:], Y[-1000:]) < 0.05
 
 
@@ -284,7 +384,18 @@ def test_a_pipe_of_correlated_sources_is_answered_by_the_method_that_suits_them(
 def test_a_file_into_a_pipe(tmp_path, problem):
     _, X = problem
     x = write(tmp_path / "x.npy", X)
-    result = separate(x, "--method", "batch", "--sources", 3, "-o", "-", "--json", "--model", tmp_path / "m")
+    result = separate(
+        x,
+        "--method",
+        "batch",
+        "--sources",
+        3,
+        "-o",
+        "-",
+        "--json",
+        "--model",
+        tmp_path / "m",
+    )
     assert json.loads(result.stderr)["samples"] == 4000
     assert np.array_equal(numbers(result), bionica.load(tmp_path / "m").transform(X))
 
@@ -300,9 +411,16 @@ def test_a_pipe_continues_where_it_stopped(tmp_path, problem):
     assert np.array_equal(np.concatenate(parts), read(tmp_path / "whole.csv"))
     assert "exists already" in refused(*command, tmp_path / "y0.csv", fed=text(X))
     before = (tmp_path / "m").read_bytes()
-    for option, message in ((["--sources", 2], "--sources 3"), (["--method", "interneuron"], "--method streaming")):
-        assert message in refused(*command, tmp_path / "no.csv", *option, "-q", fed=text(X))
-    assert "from 5 mixtures" in refused(*command, tmp_path / "no.csv", "-q", fed=text(X[:, :4]))
+    for option, message in (
+        (["--sources", 2], "--sources 3"),
+        (["--method", "interneuron"], "--method streaming"),
+    ):
+        assert message in refused(
+            *command, tmp_path / "no.csv", *option, "-q", fed=text(X)
+        )
+    assert "from 5 mixtures" in refused(
+        *command, tmp_path / "no.csv", "-q", fed=text(X[:, :4])
+    )
     assert (tmp_path / "m").read_bytes() == before
 
 
@@ -310,34 +428,56 @@ def test_a_pipe_with_an_unnamed_index_continues(tmp_path, problem):
     X = np.column_stack([np.arange(2000), problem[1][:2000]])
     separate("-", *AT_ONCE, "-o", tmp_path / "whole.csv", fed=",a,b,c,d,e\n" + text(X))
     for i, part in enumerate((X[:1000], X[1000:])):
-        command = ["-", *AT_ONCE, "--model", tmp_path / "m", "--resume", "-o", tmp_path / f"y{i}.csv"]
+        command = [
+            "-",
+            *AT_ONCE,
+            "--model",
+            tmp_path / "m",
+            "--resume",
+            "-o",
+            tmp_path / f"y{i}.csv",
+        ]
         separate(*command, fed=",a,b,c,d,e\n" + text(part))
     parts = [read(tmp_path / f"y{i}.csv", axis=0) for i in range(2)]
     assert np.array_equal(np.concatenate(parts), read(tmp_path / "whole.csv", axis=0))
 
 
 def test_after_a_kill_the_model_has_learned_what_was_answered(tmp_path, problem):
-    """Whenever the model would be saved: a run that was killed counts for neither file, and can be run again."""
+    """Whenever the model would be saved: a run that was killed counts for neither file,
+    and can be run again.
+    """
     X = problem[1]
     command = ["-", *map(str, AT_ONCE), "--model", "m", "--resume", "-o", "y.csv"]
-    script = "import sys, importlib; module = importlib.import_module('bionica.cli.separate'); module.SAVE_EVERY = 0; "
+    script = (
+        "import sys, importlib; module ="
+        " importlib.import_module('bionica.cli.separate'); module.SAVE_EVERY = 0; "
+    )
     script += f"from bionica.cli import app; app(['separate', *{command!r}])"
-    with subprocess.Popen([sys.executable, "-c", script], cwd=tmp_path, stdin=-1, stdout=-1, stderr=-1) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", script], cwd=tmp_path, stdin=-1, stdout=-1, stderr=-1
+    ) as process:
         process.stdin.write(text(X[:3000]).encode())
         process.stdin.flush()
-        while sum(file.stat().st_size for file in tmp_path.glob(".y.csv.*.part/*")) < 60_000:
+        while (
+            sum(file.stat().st_size for file in tmp_path.glob(".y.csv.*.part/*"))
+            < 60_000
+        ):
             assert process.poll() is None
             time.sleep(0.01)
         process.kill()
-    learned = bionica.load(tmp_path / "m").n_samples_seen_ if (tmp_path / "m").exists() else 0
+    learned = (
+        bionica.load(tmp_path / "m").n_samples_seen_ if (tmp_path / "m").exists() else 0
+    )
     answered = len(read(tmp_path / "y.csv")) if (tmp_path / "y.csv").exists() else 0
     assert learned == answered
 
 
 def test_a_long_horizon_does_not_delay_the_first_answer(problem, monkeypatch):
     """The method is chosen by about 1,000 samples, whatever the horizon."""
-    chunks, before_first = [], []
-    read, answer = StandardInput.read, io.TextWriter.write
+    chunks = []
+    before_first = []
+    read = StandardInput.read
+    answer = io.TextWriter.write
 
     def counted_read(self, n):
         chunks.append(read(self, 20_000))
@@ -356,16 +496,25 @@ def test_a_long_horizon_does_not_delay_the_first_answer(problem, monkeypatch):
 
 def test_a_bad_line_in_a_pipe_keeps_the_model_and_the_answers(tmp_path, problem):
     command = ["-", *AT_ONCE, "--model", tmp_path / "m", "-o", tmp_path / "y.csv"]
-    assert "line 1001" in separate(*command, fed=text(problem[1][:1000]) + "1,2\n", code=1).stderr
+    assert (
+        "line 1001"
+        in separate(*command, fed=text(problem[1][:1000]) + "1,2\n", code=1).stderr
+    )
     assert left(tmp_path) == ["m", "y.csv"]
-    assert bionica.load(tmp_path / "m").n_samples_seen_ == len(read(tmp_path / "y.csv")) == 1000
+    assert (
+        bionica.load(tmp_path / "m").n_samples_seen_
+        == len(read(tmp_path / "y.csv"))
+        == 1000
+    )
     separate("-", fed="", code=1)
 
 
 def test_nobody_listens(tmp_path, problem):
     np.save(tmp_path / "x.npy", np.tile(problem[1], (10, 1)))
     command = " ".join([*COMMAND, "x.npy -o - --method batch --sources 3 | head -2"])
-    result = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    result = subprocess.run(
+        command, shell=True, cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
     assert len(result.stdout.splitlines()) == 2
     assert "Error" not in result.stderr
 
@@ -401,15 +550,20 @@ def test_a_pipe_whose_answers_are_all_zero_is_an_error(problem):
 
 
 def test_too_few_samples_to_start_are_said_to_be(tmp_path, problem):
-    few, network = text(problem[1][:50]), ["--sources", 3, "--method", "local"]
+    few = text(problem[1][:50])
+    network = ["--sources", 3, "--method", "local"]
     separate("-", *network, "-o", tmp_path / "y.csv", fed=few, code=1)
     assert left(tmp_path) == []
 
 
 def test_ctrl_c_ends_a_recording_from_a_pipe(tmp_path, problem):
-    """All samples that were answered are in the files, however long the compiler takes before the first answer."""
+    """All samples that were answered are in the files, however long the compiler takes
+    before the first answer.
+    """
     arguments = [*map(str, AT_ONCE), "--model", "m", "--mixing", "a.csv"]
-    with subprocess.Popen([*COMMAND, "-", *arguments], cwd=tmp_path, stdin=-1, stdout=-1, stderr=-1) as process:
+    with subprocess.Popen(
+        [*COMMAND, "-", *arguments], cwd=tmp_path, stdin=-1, stdout=-1, stderr=-1
+    ) as process:
         process.stdin.write(text(problem[1][:1000]).encode())
         process.stdin.flush()
         answers = [process.stdout.readline() for _ in range(1000)]
@@ -430,7 +584,13 @@ def test_ctrl_c_ends_a_recording_from_a_pipe(tmp_path, problem):
 def test_standard_streams_that_are_closed(tmp_path, problem, redirected):
     np.save(tmp_path / "x.npy", problem[1][:400])
     command = f"{sys.executable} -m bionica separate {redirected} --sources 2"
-    result = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    result = subprocess.run(
+        ["bash", "-c", command],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert result.returncode == 1
     assert result.stderr.splitlines()[-1].startswith("Error: ")
     assert left(tmp_path) == ["x.npy"]

@@ -1,4 +1,5 @@
-"""The built site, opened in a browser without a network: run by `make docs` after the build, skipped where there is no site.
+"""The built site, opened in a browser without a network: run by `make docs` after the
+build, skipped where there is no site.
 
 Pages are opened from disk (file://), as a reader of `docs/_build/html/index.html` does.
 """
@@ -25,7 +26,9 @@ CUT_OFF = """[...document.querySelectorAll('.bd-sidebar-secondary .bd-toc-item a
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(not (SITE / "index.html").exists(), reason="the site is not built: make docs"),
+    pytest.mark.skipif(
+        not (SITE / "index.html").exists(), reason="the site is not built: make docs"
+    ),
 ]
 
 
@@ -39,8 +42,12 @@ class Page(HTMLParser):
 
     def handle_starttag(self, tag, attributes):
         attributes = dict(attributes)
-        self.anchors |= {attributes[name] for name in ("id", "name") if attributes.get(name)}
-        self.targets |= {attributes[name] for name in ("href", "src") if attributes.get(name)}
+        self.anchors |= {
+            attributes[name] for name in ("id", "name") if attributes.get(name)
+        }
+        self.targets |= {
+            attributes[name] for name in ("href", "src") if attributes.get(name)
+        }
 
 
 def test_every_internal_link_leads_to_an_anchor_of_the_site():
@@ -51,8 +58,12 @@ def test_every_internal_link_leads_to_an_anchor_of_the_site():
             parts = urlsplit(target)
             if parts.scheme or parts.netloc:
                 continue
-            other = (path.parent / unquote(parts.path)).resolve() if parts.path else path
-            missing = not other.is_file() or (other in pages and unquote(parts.fragment) not in pages[other].anchors)
+            other = (
+                (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            )
+            missing = not other.is_file() or (
+                other in pages and unquote(parts.fragment) not in pages[other].anchors
+            )
             if missing:
                 broken.append(f"{path.relative_to(SITE.resolve())}: {target}")
     assert broken == []
@@ -63,7 +74,11 @@ def test_the_reference_documents_every_public_name_and_method():
         page = (SITE / "reference" / "generated" / f"{name}.html").read_text()
         assert f'id="{name}"' in page
         if inspect.isclass(value) and not issubclass(value, Exception):
-            assert [method for method in methods(value) if f'id="{name}.{method}"' not in page] == [], name
+            assert [
+                method
+                for method in methods(value)
+                if f'id="{name}.{method}"' not in page
+            ] == [], name
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -74,5 +89,7 @@ def test_every_page_is_whole_in_a_browser(width):
             page.goto(path.resolve().as_uri(), wait_until="load")
             complaints += flaws(page)
             complaints += [f"cut off: {name}" for name in page.evaluate(CUT_OFF)]
-            complaints[before:] = [f"{path.relative_to(SITE)}: {text}" for text in complaints[before:]]
+            complaints[before:] = [
+                f"{path.relative_to(SITE)}: {text}" for text in complaints[before:]
+            ]
         assert not complaints, "\n".join(complaints)

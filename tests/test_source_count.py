@@ -21,18 +21,27 @@ def mixtures(kind, T, d, k, snr_db, seed):
         "abundances": lambda: rng.dirichlet(np.full(d, 0.5), T),
     }
     X = draw[kind]() @ rng.random((d, k))
-    return X + rng.standard_normal(X.shape) * np.sqrt(np.mean(X**2)) * 10 ** (-snr_db / 20)
+    return X + rng.standard_normal(X.shape) * np.sqrt(np.mean(X**2)) * 10 ** (
+        -snr_db / 20
+    )
 
 
 @pytest.mark.parametrize(
-    "problem", [("exponential", 2000, 3, 10, 30), ("sparse", 3000, 5, 12, 25), ("abundances", 2000, 4, 30, 25)]
+    "problem",
+    [
+        ("exponential", 2000, 3, 10, 30),
+        ("sparse", 3000, 5, 12, 25),
+        ("abundances", 2000, 4, 30, 25),
+    ],
 )
 def test_sources_are_counted(problem):
     assert count_sources(mixtures(*problem, seed=1)).n_sources == problem[2]
 
 
 def test_fit_of_a_stream_counts_in_all_samples():
-    """A source that is silent in the first samples is counted by `fit`, which has all of X, and not by a stream."""
+    """A source that is silent in the first samples is counted by `fit`, which has all
+    of X, and not by a stream.
+    """
     rng = np.random.default_rng(0)
     S = rng.exponential(size=(4000, 3))
     S[:500, 2] = 0
@@ -55,7 +64,9 @@ def test_without_noise_the_rank_ends_the_count():
 def test_sources_whose_second_moments_are_those_of_noise_are_counted():
     rng = np.random.default_rng(0)
     S = rng.random((2000, 4)) * (rng.random((2000, 4)) < 0.5)
-    assert count_sources(S @ np.linalg.qr(rng.standard_normal((4, 4)))[0]).n_sources == 4
+    assert (
+        count_sources(S @ np.linalg.qr(rng.standard_normal((4, 4)))[0]).n_sources == 4
+    )
 
 
 def test_more_than_twelve_sources_are_counted_if_the_noise_is_white():
@@ -76,17 +87,25 @@ def test_a_single_source_and_none():
 
 
 def test_rows_that_alternate_are_all_looked_at():
-    """A pump that is on in every second sample, of which every other one would be taken if rows were evenly spaced."""
+    """A pump that is on in every second sample, of which every other one would be taken
+    if rows were evenly spaced.
+    """
     rng = np.random.default_rng(0)
     S = rng.exponential(size=(8000, 3))
     S[::2, 2] = 0
     X = S @ rng.random((3, 10)) + 0.01 * rng.standard_normal((8000, 10))
-    assert count_sources(X).n_sources == count_sources(rng.permutation(X)).n_sources == 3
+    assert (
+        count_sources(X).n_sources == count_sources(rng.permutation(X)).n_sources == 3
+    )
 
 
 def test_the_count_does_not_depend_on_units_or_order():
     X = mixtures("sparse", 1000, 3, 8, 30, seed=2)
-    assert count_sources(1e-150 * X).n_sources == count_sources(1e100 * X[:, ::-1]).n_sources == 3
+    assert (
+        count_sources(1e-150 * X).n_sources
+        == count_sources(1e100 * X[:, ::-1]).n_sources
+        == 3
+    )
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -106,13 +125,17 @@ def test_clipped_heavy_tails_in_four_mixtures_are_counted(seed):
 
 @pytest.mark.parametrize(("k1", "k2", "noise"), [(0.2, 0.05, 3e-3), (0.3, 0.1, 1e-3)])
 def test_a_reaction_in_three_steps_has_three_sources(k1, k2, noise):
-    """A -> B -> C, whose concentrations sum to one and depend on each other: spectra must be nonnegative too."""
+    """A -> B -> C, whose concentrations sum to one and depend on each other: spectra
+    must be nonnegative too.
+    """
     assert count_sources(reaction(k1, k2, noise, seed=5)[2]).n_sources == 3
 
 
 @pytest.mark.parametrize("nonnegative", [True, False])
 def test_directions_that_are_no_sources_are_not_counted(nonnegative):
-    """Spectra that vary a little from sample to sample leave weak directions far above the noise, which no halves agree on."""
+    """Spectra that vary a little from sample to sample leave weak directions far above
+    the noise, which no halves agree on.
+    """
     rng = np.random.default_rng(3)
     S = rng.dirichlet(np.full(3, 0.5), 600)
     A = rng.random((3, 16)) if nonnegative else rng.standard_normal((3, 16))
@@ -137,16 +160,26 @@ def test_halves_that_agree_on_no_number_are_said_and_never_mean_one_source(monke
 @pytest.mark.parametrize(
     ("count", "said"),
     [
-        (Count(2, (3,), {}), r"number of sources is not certain: 2, or 3\. Compare the fits"),
-        (Count(2, (), {}, False), "not certain: halves of the samples agree on none, and 2 is a guess"),
+        (
+            Count(2, (3,), {}),
+            r"number of sources is not certain: 2, or 3\. Compare the fits",
+        ),
+        (
+            Count(2, (), {}, False),
+            "not certain: halves of the samples agree on none, and 2 is a guess",
+        ),
         (Count(2, (), {}), None),
     ],
 )
-def test_a_number_that_the_data_do_not_decide_is_said_once(cls, learn, count, said, monkeypatch):
+def test_a_number_that_the_data_do_not_decide_is_said_once(
+    cls, learn, count, said, monkeypatch
+):
     if not hasattr(cls, learn):
         return
     rng = np.random.default_rng(0)
-    X = rng.exponential(size=(2500, 2)) @ rng.random((2, 4)) + 0.01 * rng.standard_normal((2500, 4))
+    X = rng.exponential(size=(2500, 2)) @ rng.random(
+        (2, 4)
+    ) + 0.01 * rng.standard_normal((2500, 4))
     monkeypatch.setattr(sys.modules[cls.__module__], "count_sources", lambda X: count)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -1,6 +1,7 @@
 """Streams that need no tuning: StreamingNICA and its running whitening.
 
-The rule against its transcription, its mathematics, recovery, and streams as instruments make them.
+The rule against its transcription, its mathematics, recovery, and streams as
+instruments make them.
 """
 
 import warnings
@@ -18,7 +19,10 @@ from bionica.kernels.rule import orthonormal_rows, to_arrays
 from bionica.metrics import permutation_error
 
 KINDS = ["sparse_uniform", "exponential", "half_normal", "gamma", "odor"]
-D, HORIZON, BEFORE, AFTER = 3, 1000, 20_000, 5000
+D = 3
+HORIZON = 1000
+BEFORE = 20_000
+AFTER = 5000
 
 
 def mixed(kind, T, d, k, seed=0, snr_db=None):
@@ -30,7 +34,8 @@ def mixed(kind, T, d, k, seed=0, snr_db=None):
 def square(seed=0, n=BEFORE + AFTER, kind="sparse_uniform"):
     """Sources, mixtures and the mixing matrix."""
     rng = np.random.default_rng(seed)
-    S, A = random_sources(kind, n, D, rng=rng), rng.standard_normal((D, D))
+    S = random_sources(kind, n, D, rng=rng)
+    A = rng.standard_normal((D, D))
     return S, S @ A.T, A
 
 
@@ -40,7 +45,9 @@ def error(network, A, kind="sparse_uniform"):
 
 
 def disturbed(kind, T, d, k, seed=0):
-    """Outliers (the first sample too), a silence, noise, and an abrupt change of the mixing."""
+    """Outliers (the first sample too), a silence, noise, and an abrupt change of the
+    mixing.
+    """
     X = mixed(kind, T, d, k, seed)[1]
     X[T // 2 :] = mixed(kind, T - T // 2, d, k, seed + 1)[1]
     X += 0.01 * np.random.default_rng(seed).standard_normal(X.shape)
@@ -50,15 +57,17 @@ def disturbed(kind, T, d, k, seed=0):
     return X
 
 
-# ---------------------------------------------------------------------------------------------- the rule of StreamingNICA
+# --- the rule of StreamingNICA
 
 
 def compared(X, d, horizon, atol):
     """StreamingNICA and its transcription after X, which went the same way."""
-    rng, k = np.random.RandomState(0), X.shape[1]
+    rng = np.random.RandomState(0)
+    k = X.shape[1]
     first = orthonormal_rows(rng, d, k)
     matrices = (first, None) if k == d else (orthonormal_rows(rng, d, d), first)
-    ours, rule = StreamingNICA(d, horizon=horizon, random_state=0), naive.OrthantRotation(*matrices, horizon or 0)
+    ours = StreamingNICA(d, horizon=horizon, random_state=0)
+    rule = naive.OrthantRotation(*matrices, horizon or 0)
     assert_allclose(ours.partial_fit_transform(X), [rule.step(x) for x in X], atol=atol)
     assert ours.repairs_["restart"] == rule.restarts
     return ours, rule
@@ -67,11 +76,21 @@ def compared(X, d, horizon, atol):
 @pytest.mark.interpreted
 @pytest.mark.parametrize(
     ("kind", "d", "k", "horizon"),
-    [("sparse_uniform", 3, 3, None), ("odor", 3, 6, 500), ("half_normal", 5, 10, None), ("gamma", 1, 3, None)],
+    [
+        ("sparse_uniform", 3, 3, None),
+        ("odor", 3, 6, 500),
+        ("half_normal", 5, 10, None),
+        ("gamma", 1, 3, None),
+    ],
 )
 def test_it_is_the_transcribed_rule(kind, d, k, horizon):
     ours, rule = compared(mixed(kind, 2000, d, k)[1], d, horizon, 1e-10)
-    assert_allclose(ours.components_, rule.components, rtol=1e-9, atol=1e-10 * np.abs(rule.components).max())
+    assert_allclose(
+        ours.components_,
+        rule.components,
+        rtol=1e-9,
+        atol=1e-10 * np.abs(rule.components).max(),
+    )
 
 
 @pytest.mark.interpreted
@@ -115,7 +134,9 @@ def test_bits_do_not_depend_on_where_the_arrays_lie(d, k):
 
 
 def test_outputs_are_white_whatever_the_condition_number():
-    """K C K' = I for the covariance C of all samples but the first, which only sets the scale."""
+    """K C K' = I for the covariance C of all samples but the first, which only sets the
+    scale.
+    """
     rng = np.random.default_rng(0)
     S = rng.uniform(size=(5000, 4))
     U, _, W = np.linalg.svd(rng.standard_normal((4, 4)))
@@ -126,13 +147,22 @@ def test_outputs_are_white_whatever_the_condition_number():
         white = stream.partial_fit(X[1:])._learner.state.white
         assert white.prior[0] == 0
         assert white.age[0] == white.n[0] == len(X) - 1
-        assert_allclose(white.K @ np.cov(X[1:].T, bias=True) @ white.K.T, np.eye(4), atol=1e-11 + 1e-16 * condition**2)
-        assert_allclose(white.v_bar, white.K @ X[1:].mean(axis=0), rtol=1e-11 + 1e-14 * condition)
+        assert_allclose(
+            white.K @ np.cov(X[1:].T, bias=True) @ white.K.T,
+            np.eye(4),
+            atol=1e-11 + 1e-16 * condition**2,
+        )
+        assert_allclose(
+            white.v_bar, white.K @ X[1:].mean(axis=0), rtol=1e-11 + 1e-14 * condition
+        )
 
 
 def test_outputs_do_not_depend_on_scale_and_exist_from_the_second_sample_on():
     X = mixed("sparse_uniform", 2000, 3, 3)[1]
-    Y = [StreamingNICA(3, random_state=0).partial_fit_transform(scale * X) for scale in (1.0, 2.0**-40, 2.0**40)]
+    Y = [
+        StreamingNICA(3, random_state=0).partial_fit_transform(scale * X)
+        for scale in (1.0, 2.0**-40, 2.0**40)
+    ]
     assert_allclose(Y[1], Y[0], rtol=1e-9, atol=1e-12)
     assert_allclose(Y[2], Y[0], rtol=1e-9, atol=1e-12)
     assert (Y[0][1:20].sum(axis=1) > 0).sum() > 10
@@ -148,26 +178,41 @@ def test_a_drift_out_of_the_first_directions_is_followed():
     assert permutation_error(S[-6000:], Y[-6000:]) < 0.02
 
 
-# ---------------------------------------------------------------------------------------------- recovery
+# --- recovery
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_pass_reaches_the_offline_error(kind):
-    """Square and tall, condition 1 to 1000, any scale: held-out error at most 3 times that of BatchNICA."""
+    """Square and tall, condition 1 to 1000, any scale: held-out error at most 3 times
+    that of BatchNICA.
+    """
     for seed in range(2):
         rng = np.random.default_rng(seed)
         d = (3, 6)[seed]
         S = random_sources(kind, 35_000, d, rng=rng)
-        U, _, Vt = np.linalg.svd(rng.standard_normal((d * (1 + seed), d)), full_matrices=False)
-        X = S @ ((U * np.geomspace(1, 10 ** -rng.uniform(0, 3), d)) @ Vt * 10 ** rng.uniform(-3, 3)).T
+        U, _, Vt = np.linalg.svd(
+            rng.standard_normal((d * (1 + seed), d)), full_matrices=False
+        )
+        X = (
+            S
+            @ (
+                (U * np.geomspace(1, 10 ** -rng.uniform(0, 3), d))
+                @ Vt
+                * 10 ** rng.uniform(-3, 3)
+            ).T
+        )
         errors = [
             permutation_error(S[-5000:], estimator.fit(X[:-5000]).transform(X[-5000:]))
-            for estimator in (StreamingNICA(d, random_state=seed), BatchNICA(d, random_state=seed))
+            for estimator in (
+                StreamingNICA(d, random_state=seed),
+                BatchNICA(d, random_state=seed),
+            )
         ]
         assert errors[0] <= 3 * errors[1]
 
 
-@pytest.mark.filterwarnings("ignore:BatchNICA:sklearn.exceptions.ConvergenceWarning")  # of the noise
+# of the noise
+@pytest.mark.filterwarnings("ignore:BatchNICA:sklearn.exceptions.ConvergenceWarning")
 def test_noise_costs_nothing():
     S, X = mixed("exponential", 22_000, 5, 10, snr_db=20)
     errors = [
@@ -177,15 +222,19 @@ def test_noise_costs_nothing():
     assert errors[0] < 1.1 * errors[1]
 
 
-# ---------------------------------------------------------------------------------------------- disturbances
+# --- disturbances
 
 
 @pytest.mark.parametrize("factor", [10.0, 1e2, 1e6, 1e12])
-@pytest.mark.parametrize("where", ["first", "early", "one", "one in 1000", "any direction"])
+@pytest.mark.parametrize(
+    "where", ["first", "early", "one", "one in 1000", "any direction"]
+)
 def test_outliers_leave_no_trace(where, factor):
     _, X, A = square()
     clean = error(StreamingNICA(D, random_state=0).fit(X), A)
-    rows = {"first": [0], "early": [5], "one": [15_000]}.get(where, np.arange(300, len(X), 1000))
+    rows = {"first": [0], "early": [5], "one": [15_000]}.get(
+        where, np.arange(300, len(X), 1000)
+    )
     if where == "any direction":
         X[rows] = factor * np.random.default_rng(1).standard_normal((len(rows), D))
     X[rows] *= factor
@@ -196,19 +245,32 @@ def test_outliers_leave_no_trace(where, factor):
 @pytest.mark.parametrize("horizon", [None, HORIZON])
 @pytest.mark.parametrize("value", ["zeros", "last"])
 def test_a_stuck_sensor_changes_nothing(value, horizon, dtype):
-    """Whether 200 or 20,000 times: from some repetition on, every weight stays as it is to the last bit, and is a good one."""
-    X, A = square()[1].astype(dtype), square()[2]
+    """Whether 200 or 20,000 times: from some repetition on, every weight stays as it is
+    to the last bit, and is a good one.
+    """
+    X = square()[1].astype(dtype)
+    A = square()[2]
     clean = StreamingNICA(D, horizon=horizon, random_state=0).partial_fit(X[:BEFORE])
-    stuck = np.tile(np.zeros_like(X[0]) if value == "zeros" else X[BEFORE - 1], (200, 1))
+    stuck = np.tile(
+        np.zeros_like(X[0]) if value == "zeros" else X[BEFORE - 1], (200, 1)
+    )
     short, long = (
-        StreamingNICA(D, horizon=horizon, random_state=0).partial_fit(X[:BEFORE]).partial_fit(stuck) for _ in "ab"
+        StreamingNICA(D, horizon=horizon, random_state=0)
+        .partial_fit(X[:BEFORE])
+        .partial_fit(stuck)
+        for _ in "ab"
     )
     long.partial_fit(np.tile(stuck, (100, 1)))
     for name, array in to_arrays(short._learner.state).items():
-        if name.startswith(("W_", "white.K", "white.v_bar")):  # others are recomputed from these
-            assert_array_equal(array, to_arrays(long._learner.state)[name], err_msg=name)
+        # others are recomputed from these
+        if name.startswith(("W_", "white.K", "white.v_bar")):
+            assert_array_equal(
+                array, to_arrays(long._learner.state)[name], err_msg=name
+            )
     assert error(long, A) < 3 * error(clean, A)
-    assert error(long.partial_fit(X[BEFORE:]), A) < 2 * error(clean.partial_fit(X[BEFORE:]), A)
+    assert error(long.partial_fit(X[BEFORE:]), A) < 2 * error(
+        clean.partial_fit(X[BEFORE:]), A
+    )
 
 
 @pytest.mark.parametrize("length", [30, 1000, 20_000])
@@ -217,7 +279,11 @@ def test_a_frozen_channel(length):
     middle = square(seed=7, n=length)[0] @ A.T
     middle[:, 0] = X[BEFORE - 1, 0]
     clean = error(StreamingNICA(D, horizon=HORIZON, random_state=0).fit(X), A)
-    network = StreamingNICA(D, horizon=HORIZON, random_state=0).partial_fit(X[:BEFORE]).partial_fit(middle)
+    network = (
+        StreamingNICA(D, horizon=HORIZON, random_state=0)
+        .partial_fit(X[:BEFORE])
+        .partial_fit(middle)
+    )
     assert error(network.partial_fit(X[BEFORE:]), A) < 3 * clean
 
 
@@ -225,7 +291,9 @@ def test_a_channel_that_starts_late():
     _, X, A = square()
     clean = error(StreamingNICA(D, horizon=HORIZON, random_state=0).fit(X), A)
     X[: 2 * HORIZON, 0] = 0
-    assert error(StreamingNICA(D, horizon=HORIZON, random_state=0).fit(X), A) < 3 * clean
+    assert (
+        error(StreamingNICA(D, horizon=HORIZON, random_state=0).fit(X), A) < 3 * clean
+    )
 
 
 @pytest.mark.parametrize("horizon", [None, 2000])
@@ -234,11 +302,13 @@ def test_dark_channels_are_learned_from(horizon):
     rng = np.random.default_rng(0)
     S = rng.exponential(size=(BEFORE, D)) * (rng.random((BEFORE, D)) < 0.1)
     X = rng.poisson(S @ rng.uniform(size=(D, 6)) * 3.0).astype(float)
-    white = StreamingNICA(D, horizon=horizon, random_state=0).fit(X)._learner.state.white
+    white = (
+        StreamingNICA(D, horizon=horizon, random_state=0).fit(X)._learner.state.white
+    )
     assert white.age[0] > 0.9 * BEFORE
 
 
-# ---------------------------------------------------------------------------------------------- changes
+# --- changes
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -250,7 +320,9 @@ def test_abrupt_changes_with_a_horizon(change, seed):
     B = {"mixing": B, "gain up": 100 * A, "gain down": 0.01 * A}[change]
     clean = error(StreamingNICA(D, horizon=HORIZON, random_state=0).fit(X), A)
     X[BEFORE:] = S[BEFORE:] @ B.T
-    assert error(StreamingNICA(D, horizon=HORIZON, random_state=0).fit(X), B) < 3 * clean
+    assert (
+        error(StreamingNICA(D, horizon=HORIZON, random_state=0).fit(X), B) < 3 * clean
+    )
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -284,26 +356,41 @@ def test_sound_streams_are_not_reported():
         for d, k, snr_db in ((3, 3, None), (5, 10, 20)):
             _, X = mixed(kind, 30_000, d, k, snr_db=snr_db)
             assert not StreamingNICA(d, random_state=0).fit(X).change_detected_
-            assert StreamingNICA(d, horizon=3000, random_state=0).fit(X).repairs_["restart"] == 0
+            assert (
+                StreamingNICA(d, horizon=3000, random_state=0)
+                .fit(X)
+                .repairs_["restart"]
+                == 0
+            )
 
 
 def on_and_off(n, d, dwell, rng):
     """Exponential sources, each on and off for random times of this mean, on at first."""
-    on = [np.repeat(np.arange(1, n + 1) % 2, rng.exponential(dwell, n).astype(int) + 1)[:n] for _ in range(d)]
+    on = [
+        np.repeat(np.arange(1, n + 1) % 2, rng.exponential(dwell, n).astype(int) + 1)[
+            :n
+        ]
+        for _ in range(d)
+    ]
     S = rng.exponential(size=(n, d)) * np.transpose(on)
     return S / S.std(axis=0)
 
 
 @pytest.mark.parametrize(("dwell", "noise"), [(100, 0.0), (1000, 0.05)])
 def test_sources_that_come_and_go_are_rarely_a_change_of_the_mixing(dwell, noise):
-    reported, restarted = 0, 0
+    reported = 0
+    restarted = 0
     for seed in range(12):
         rng = np.random.default_rng(seed)
-        X = on_and_off(50_000, D, dwell, rng) @ rng.standard_normal((D, 6)) + noise * rng.standard_normal((50_000, 6))
+        X = on_and_off(50_000, D, dwell, rng) @ rng.standard_normal(
+            (D, 6)
+        ) + noise * rng.standard_normal((50_000, 6))
         network = StreamingNICA(D, random_state=0)
         with warnings.catch_warnings(action="ignore"):  # of what is counted here
             network.partial_fit(X)
         reported += network.change_detected_
-        restarted += StreamingNICA(D, horizon=10_000, random_state=0).fit(X).repairs_["restart"]
+        restarted += (
+            StreamingNICA(D, horizon=10_000, random_state=0).fit(X).repairs_["restart"]
+        )
     assert reported <= 3
     assert restarted <= 6

@@ -1,4 +1,6 @@
-"""`bionica.sweep`: many networks at once are the same bits as one at a time, and nothing finished is lost or run twice."""
+"""`bionica.sweep`: many networks at once are the same bits as one at a time, and
+nothing finished is lost or run twice.
+"""
 
 import csv
 import json
@@ -32,7 +34,11 @@ from conftest import NETWORKS
 engine = sys.modules["bionica.sweep.run"]
 
 DATA = {"kind": "sparse_uniform", "d": 3, "T": 300, "mixing": "d3"}
-GRID = {"name": "TwoCompartmentNICA", "published": "d3", "grid": {"eta0": [0.1, 0.01], "tau": [0.5, 0.8]}}
+GRID = {
+    "name": "TwoCompartmentNICA",
+    "published": "d3",
+    "grid": {"eta0": [0.1, 0.01], "tau": [0.5, 0.8]},
+}
 
 
 def body(**changes):
@@ -40,7 +46,9 @@ def body(**changes):
 
 
 def without_times(table):
-    return [{key: value for key, value in row.items() if key != "seconds"} for row in table]
+    return [
+        {key: value for key, value in row.items() if key != "seconds"} for row in table
+    ]
 
 
 def mixtures(T=300, seed=0):
@@ -49,7 +57,8 @@ def mixtures(T=300, seed=0):
 
 
 def lines(folder):
-    return (folder / "journal.jsonl").read_text().split("\n")[1:]  # each begins with its line break
+    # each begins with its line break
+    return (folder / "journal.jsonl").read_text().split("\n")[1:]
 
 
 def nothing_runs(done, total):
@@ -58,11 +67,21 @@ def nothing_runs(done, total):
 
 @pytest.mark.parametrize("name", [cls.__name__ for cls in NETWORKS])
 def test_a_case_is_the_estimator_alone(name):
-    """70,000 samples are more than two blocks. Sums over all outputs: another bit of any of them would be another sum."""
+    """70,000 samples are more than two blocks. Sums over all outputs: another bit of
+    any of them would be another sum.
+    """
     T = 70_000
-    cls, params = find_estimator(name), {"eta0": 0.02, "random_state": 3}
-    published = {"published": "d3", "params": {"eta0": 0.02}} if issubclass(cls, OfThePaper) else {}
-    rows = sweep.run(body(data=[{**DATA, "T": T}], seeds=[3], network=[{"name": name, **published}]), n_jobs=1)
+    cls = find_estimator(name)
+    params = {"eta0": 0.02, "random_state": 3}
+    published = (
+        {"published": "d3", "params": {"eta0": 0.02}}
+        if issubclass(cls, OfThePaper)
+        else {}
+    )
+    rows = sweep.run(
+        body(data=[{**DATA, "T": T}], seeds=[3], network=[{"name": name, **published}]),
+        n_jobs=1,
+    )
     S, X = mixtures(T, 3)
     if name == "NonnegativePCA":  # the paper whitens all the mixtures first
         X = NoncenteredWhitener(3).fit_transform(X)
@@ -75,28 +94,42 @@ def test_a_case_is_the_estimator_alone(name):
 
 
 def test_the_final_network_is_scored_on_samples_that_were_held_out():
-    """Averaged weights; behind a whitening; whatever the sign of outputs; and what was learned is the same as without."""
+    """Averaged weights; behind a whitening; whatever the sign of outputs; and what was
+    learned is the same as without.
+    """
     data = {**DATA, "T": 3000, "mixing": {"condition": 30, "rms": 0.5}}
     networks = [
-        {"name": "TwoCompartmentNICA"}, {"name": "NonnegativePCA", "published": "d3"},
-        {"name": "sklearn.decomposition:FastICA"}, {"name": "bionica.paper.plans:CorrelationFloor"},
-    ]  # fmt: skip
+        {"name": "TwoCompartmentNICA"},
+        {"name": "NonnegativePCA", "published": "d3"},
+        {"name": "sklearn.decomposition:FastICA"},
+        {"name": "bionica.paper.plans:CorrelationFloor"},
+    ]
     plan = body(seeds=[4], times=1, data=[{**data, "held_out": 500}], network=networks)
     mine, pca, ica, floor = table = sweep.run(plan, n_jobs=1)
-    without = sweep.run(body(seeds=[4], times=1, data=[data], network=networks[:2]), n_jobs=1)
+    without = sweep.run(
+        body(seeds=[4], times=1, data=[data], network=networks[:2]), n_jobs=1
+    )
     assert [row["error"] for row in without] == [mine["error"], pca["error"]]
     assert {without[0][name] for name in ("sinr", "amari", "held_out_error")} == {None}
-    S, A = sparse_uniform(3500, 3, rng=4), random_mixing(3, 3, 30, rms=0.5, rng=np.random.default_rng([4, 1]))
+    S = sparse_uniform(3500, 3, rng=4)
+    A = random_mixing(3, 3, 30, rms=0.5, rng=np.random.default_rng([4, 1]))
     X = S @ A.T
     assert [row["condition"] for row in table] == [pytest.approx(30)] * 4
-    model, white = TwoCompartmentNICA(3, random_state=4).partial_fit(X[:3000]), NoncenteredWhitener(3)
+    model = TwoCompartmentNICA(3, random_state=4).partial_fit(X[:3000])
+    white = NoncenteredWhitener(3)
     Y = model.transform(X[3000:])
     assert mine["sinr"] == metrics.sinr(S[3000:], Y)
     assert mine["held_out_error"] == metrics.permutation_error(S[3000:], Y)
     assert mine["amari"] == metrics.amari_distance(model.components_ @ A)
-    rule = bionica.NonnegativePCA.as_published("d3", random_state=4).partial_fit(white.fit_transform(X[:3000]))
-    assert pca["sinr"] == metrics.sinr(S[3000:], rule.transform(white.transform(X[3000:])))
-    assert pca["amari"] == pytest.approx(metrics.amari_distance(rule.components_ @ white.components_ @ A))
+    rule = bionica.NonnegativePCA.as_published("d3", random_state=4).partial_fit(
+        white.fit_transform(X[:3000])
+    )
+    assert pca["sinr"] == metrics.sinr(
+        S[3000:], rule.transform(white.transform(X[3000:]))
+    )
+    assert pca["amari"] == pytest.approx(
+        metrics.amari_distance(rule.components_ @ white.components_ @ A)
+    )
     assert ica["amari"] < 0.1  # its outputs are centred, of any sign
     assert floor["status"] == "ok"
     assert floor["sinr"] is None  # it has no `transform`
@@ -106,7 +139,9 @@ def test_the_final_network_is_scored_on_samples_that_were_held_out():
 def test_a_dask_cluster_gives_the_same_rows(tmp_path):
     distributed = pytest.importorskip("distributed")
     plan = Plan.from_dict(body())
-    with distributed.LocalCluster(1, threads_per_worker=2, processes=False, dashboard_address=":0") as cluster:
+    with distributed.LocalCluster(
+        1, threads_per_worker=2, processes=False, dashboard_address=":0"
+    ) as cluster:
         there = sweep.run(plan, tmp_path, scheduler=cluster.scheduler_address)
     assert without_times(there) == without_times(sweep.run(plan, n_jobs=1))
 
@@ -125,7 +160,9 @@ def test_a_dead_worker_is_an_error_and_what_was_finished_is_kept(tmp_path, monke
 
 
 def test_a_class_that_workers_cannot_import_ends_the_sweep(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "only_here", SimpleNamespace(Own=TwoCompartmentNICA))
+    monkeypatch.setitem(
+        sys.modules, "only_here", SimpleNamespace(Own=TwoCompartmentNICA)
+    )
     with pytest.raises(RuntimeError, match="No module named 'only_here'"):
         sweep.run(body(network=[{"name": "only_here:Own"}]), tmp_path, n_jobs=2)
     assert not (tmp_path / "journal.jsonl").exists()
@@ -175,10 +212,14 @@ def test_another_source_of_a_users_network_is_another_case(own, tmp_path, monkey
 
     (tmp_path / f"{own}_").mkdir()
     (tmp_path / f"{own}_" / "base.py").write_text(OWN)
-    (tmp_path / f"{own}_" / "heir.py").write_text("from .base import Doubled\n\nclass Heir(Doubled): pass")
+    (tmp_path / f"{own}_" / "heir.py").write_text(
+        "from .base import Doubled\n\nclass Heir(Doubled): pass"
+    )
     before = keys()
     assert keys() == before
-    (tmp_path / f"{own}_" / "base.py").write_text(OWN.replace("FACTOR = 2", "FACTOR = 33"))
+    (tmp_path / f"{own}_" / "base.py").write_text(
+        OWN.replace("FACTOR = 2", "FACTOR = 33")
+    )
     for module in ("base", "heir"):
         monkeypatch.delitem(sys.modules, f"{own}_.{module}")  # as in a new process
     assert not set(before) & set(keys())
@@ -202,19 +243,28 @@ def test_another_source_of_bionica_is_another_case(tmp_path, monkeypatch):
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.integers(1, 5), st.integers(1, 40), st.integers(1, 40), st.integers(0, 2**32 - 1))
+@given(
+    st.integers(1, 5), st.integers(1, 40), st.integers(1, 40), st.integers(0, 2**32 - 1)
+)
 def test_errors_are_those_of_the_metrics(d, n, m, seed):
     rng = np.random.default_rng(seed)
-    S, Y = rng.exponential(size=(n, d)), rng.exponential(size=(n, d))
+    S = rng.exponential(size=(n, d))
+    Y = rng.exponential(size=(n, d))
     times = error_times(m, n)
     errors, last_tenth = engine.matched_errors(S, Y, times)
-    np.testing.assert_allclose(errors, metrics.error_curve(S, Y)[np.array(times) - 1], rtol=1e-12)
+    np.testing.assert_allclose(
+        errors, metrics.error_curve(S, Y)[np.array(times) - 1], rtol=1e-12
+    )
     P = metrics.match_sources(S, Y).permutation
-    np.testing.assert_allclose(last_tenth, np.mean((S - Y[:, P])[-max(1, n // 10) :] ** 2), rtol=1e-9)
+    np.testing.assert_allclose(
+        last_tenth, np.mean((S - Y[:, P])[-max(1, n // 10) :] ** 2), rtol=1e-9
+    )
 
 
 def test_a_plan_is_the_product_of_what_it_lists():
-    """Neither the order in which parameters are named nor what things are called makes another case."""
+    """Neither the order in which parameters are named nor what things are called makes
+    another case.
+    """
     data = [{**DATA, "T": 100 + i, "name": f"set {i}"} for i in range(3)]
     cases = Plan.from_dict(body(seeds=[4, 7], data=data)).cases()
     assert len({case.key for case in cases}) == len(cases) == 3 * 2 * 4
@@ -227,56 +277,118 @@ def test_a_plan_is_the_product_of_what_it_lists():
 
 def test_whatever_a_result_depends_on_makes_another_case():
     def key(**changes):
-        return Plan.from_dict(body(**{"seeds": 1, "network": [{**GRID, "grid": {}}], **changes})).cases()[0].key
+        return (
+            Plan.from_dict(
+                body(**{"seeds": 1, "network": [{**GRID, "grid": {}}], **changes})
+            )
+            .cases()[0]
+            .key
+        )
 
     network = {**GRID, "grid": {}}
     keys = [
-        key(), key(times=4), key(dtype="float32"), key(seeds=[1]), key(data=[{**DATA, "T": 2001}]),
-        key(data=[{**DATA, "seed": 0}]), key(data=[{**DATA, "snr_db": 30}]), key(data=[{**DATA, "mixing": "random"}]),
-        key(data=[{**DATA, "held_out": 9}]), key(data=[{**DATA, "mixing": {"condition": 3}}]),
+        key(),
+        key(times=4),
+        key(dtype="float32"),
+        key(seeds=[1]),
+        key(data=[{**DATA, "T": 2001}]),
+        key(data=[{**DATA, "seed": 0}]),
+        key(data=[{**DATA, "snr_db": 30}]),
+        key(data=[{**DATA, "mixing": "random"}]),
+        key(data=[{**DATA, "held_out": 9}]),
+        key(data=[{**DATA, "mixing": {"condition": 3}}]),
         key(data=[{**DATA, "mixing": {"condition": 3, "rms": 2}}]),
-        key(network=[{**network, "params": {"tau": 0.7}}]), key(network=[{**network, "name": "InterneuronNICA"}]),
+        key(network=[{**network, "params": {"tau": 0.7}}]),
+        key(network=[{**network, "name": "InterneuronNICA"}]),
         key(network=[{"name": "TwoCompartmentNICA"}]),
-    ]  # fmt: skip
+    ]
     assert len(set(keys)) == len(keys)
 
 
 def test_a_labelled_baseline_that_equals_a_grid_point_has_its_rows(tmp_path):
     """The two are one run, and two rows."""
-    baseline = {**GRID, "grid": {}, "label": "baseline", "params": {"eta0": 0.1, "tau": 0.5}}
+    baseline = {
+        **GRID,
+        "grid": {},
+        "label": "baseline",
+        "params": {"eta0": 0.1, "tau": 0.5},
+    }
     table = sweep.run(body(seeds=2, times=1, network=[GRID, baseline]), tmp_path)
     assert len(lines(tmp_path)) == 8
-    same = [row["error"] for row in table if (row["eta0"], row["tau"]) == (0.1, 0.5) and row["network"] != "baseline"]
+    same = [
+        row["error"]
+        for row in table
+        if (row["eta0"], row["tau"]) == (0.1, 0.5) and row["network"] != "baseline"
+    ]
     assert [row["error"] for row in table if row["network"] == "baseline"] == same
-    assert [row["network"] for row in table.best()] == ["TwoCompartmentNICA", "baseline"]
+    assert [row["network"] for row in table.best()] == [
+        "TwoCompartmentNICA",
+        "baseline",
+    ]
     assert [row["runs"] for row in table.final_errors()] == [2] * 5
 
 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"network": [{"name": "TwoCompartmentNice"}]}, ["network[0]: name", "TwoCompartmentNice", "TwoLayerNSM"]),
-        ({"network": [{**GRID, "grid": {"eta": [0.1]}}]}, ["TwoCompartmentNICA", "'eta'", "eta0"]),
-        ({"network": [{**GRID, "grid": {"eta0": [-1]}}]}, ["TwoCompartmentNICA", "'eta0': -1", "range"]),
-        ({"network": [{**GRID, "params": {"random_state": 1}}]}, ["random_state", "seeds"]),
-        ({"network": [{**GRID, "params": {"precondition": "natural"}}]}, ["network[0]: precondition", "StreamingNICA"]),
-        ({"network": [{**GRID, "published": "d10"}]}, ["n_components = 10", "3 sources"]),
-        ({"network": [{"name": "BatchNICA", "published": "d3"}]}, ["BatchNICA", "no published setting"]),
+        (
+            {"network": [{"name": "TwoCompartmentNice"}]},
+            ["network[0]: name", "TwoCompartmentNice", "TwoLayerNSM"],
+        ),
+        (
+            {"network": [{**GRID, "grid": {"eta": [0.1]}}]},
+            ["TwoCompartmentNICA", "'eta'", "eta0"],
+        ),
+        (
+            {"network": [{**GRID, "grid": {"eta0": [-1]}}]},
+            ["TwoCompartmentNICA", "'eta0': -1", "range"],
+        ),
+        (
+            {"network": [{**GRID, "params": {"random_state": 1}}]},
+            ["random_state", "seeds"],
+        ),
+        (
+            {"network": [{**GRID, "params": {"precondition": "natural"}}]},
+            ["network[0]: precondition", "StreamingNICA"],
+        ),
+        (
+            {"network": [{**GRID, "published": "d10"}]},
+            ["n_components = 10", "3 sources"],
+        ),
+        (
+            {"network": [{"name": "BatchNICA", "published": "d3"}]},
+            ["BatchNICA", "no published setting"],
+        ),
         ({"network": [GRID, GRID]}, ["network.label", "differ"]),
         ({"seeds": [1, 1]}, ["seeds = [1, 1]", "differ"]),
-        ({"data": [{**DATA, "kind": "uniform"}]}, ["data[0]: kind = 'uniform'", "sparse_uniform"]),
+        (
+            {"data": [{**DATA, "kind": "uniform"}]},
+            ["data[0]: kind = 'uniform'", "sparse_uniform"],
+        ),
         ({"data": [{"kind": "gamma", "d": 3}]}, ["data[0]: T = None", "missing"]),
         ({"data": [{**DATA, "d": 4}]}, ["data[0]", "A has shape (3, 3)"]),
-        ({"data": [{"kind": "file", "mixtures": "nothing.npy", "sources": "s.npy"}]}, ["data[0]", "nothing.npy"]),
-        ({"network": [{**GRID, "params": {"eta0": 0.1}}]}, ["network[0]: eta0", "params"]),
+        (
+            {"data": [{"kind": "file", "mixtures": "nothing.npy", "sources": "s.npy"}]},
+            ["data[0]", "nothing.npy"],
+        ),
+        (
+            {"network": [{**GRID, "params": {"eta0": 0.1}}]},
+            ["network[0]: eta0", "params"],
+        ),
         ({"network": [{**GRID, "params": {"init": {"W_xz": 1}}}]}, ["init", "dict"]),
         ({"network": GRID}, ["network = ", "[[network]]"]),
         ({"data": [{**DATA, "shuffle": "no"}]}, ["data[0]: shuffle = 'no'"]),
-        ({"data": [{**DATA, "nmixtures": 4}]}, ["data[0]: nmixtures = 4", "unknown key", "n_mixtures"]),
+        (
+            {"data": [{**DATA, "nmixtures": 4}]},
+            ["data[0]: nmixtures = 4", "unknown key", "n_mixtures"],
+        ),
         ({"data": [{**DATA, "d": True}]}, ["data[0]: d = True"]),
-        ({"data": [{**DATA, "mixing": {"condition": 0.5}}]}, ["data[0]: condition=0.5", "at least 1"]),
+        (
+            {"data": [{**DATA, "mixing": {"condition": 0.5}}]},
+            ["data[0]: condition=0.5", "at least 1"],
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_bad_plan_names_the_key_and_the_value(changes, words):
     with pytest.raises(ValueError, match=re.escape(words[0])) as raised:
         Plan.from_dict(body(**changes))
@@ -285,7 +397,9 @@ def test_a_bad_plan_names_the_key_and_the_value(changes, words):
         sweep.run(body(), n_jobs=0)
 
 
-@pytest.mark.parametrize("content", [b"seeds = = 3", b"\xff\xfe", b"x = " + b"[" * 5000])
+@pytest.mark.parametrize(
+    "content", [b"seeds = = 3", b"\xff\xfe", b"x = " + b"[" * 5000]
+)
 def test_a_file_that_is_not_toml_is_refused(content, tmp_path):
     (tmp_path / "plan.toml").write_bytes(content)
     with pytest.raises(ValueError, match=r"plan\.toml"):
@@ -296,17 +410,22 @@ def test_the_example_is_the_papers_grid():
     plan = Plan.from_dict(tomllib.loads(paper_grid()))
     assert len(plan.cases()) == 3900
     table1 = plans_of(Reproduction(("table1",)))["table1", "d3"]
-    assert [network.settings for network in plan.networks] == [network.settings for network in table1.networks]
+    assert [network.settings for network in plan.networks] == [
+        network.settings for network in table1.networks
+    ]
 
 
 def test_a_users_files(tmp_path):
     S, X = mixtures()
     np.save(tmp_path / "x.npy", X.astype(np.float32))
     np.save(tmp_path / "s.npy", S)
-    data, network = {"kind": "file", "mixtures": "x.npy", "sources": "s.npy"}, {"name": "TwoLayerNSM"}
+    data = {"kind": "file", "mixtures": "x.npy", "sources": "s.npy"}
+    network = {"name": "TwoLayerNSM"}
     plan = Plan.from_dict({"data": [data], "network": [network]}, tmp_path)
     (row,) = sweep.run(plan)
-    Y = find_estimator("TwoLayerNSM")(3, random_state=0).partial_fit_transform(X.astype(np.float32).astype(np.float64))
+    Y = find_estimator("TwoLayerNSM")(3, random_state=0).partial_fit_transform(
+        X.astype(np.float32).astype(np.float64)
+    )
     assert row["error"] == pytest.approx(metrics.permutation_error(S, Y), rel=1e-12)
     before = [case.key for case in plan.cases()]
     X[7, 1] = np.nan
@@ -325,22 +444,40 @@ def test_what_is_finished_is_not_run_again(tmp_path):
     assert again == first
     assert lines(tmp_path) == text
     with (tmp_path / "results.csv").open(newline="") as file:
-        rows = [(row["case"], int(row["t"]), float(row["error"])) for row in csv.DictReader(file)]
+        rows = [
+            (row["case"], int(row["t"]), float(row["error"]))
+            for row in csv.DictReader(file)
+        ]
     assert rows == [(row["case"], row["t"], row["error"]) for row in first]
     assert not [*tmp_path.glob(".*.part")]
 
 
 @pytest.mark.parametrize(
-    "damage", [b"\0" * 40 + b"\n", b"\xff\xfe\n", b"[" * 100_000 + b"\n", b'{"case": 1}\n', b"[1]\n", b"\n", None]
+    "damage",
+    [
+        b"\0" * 40 + b"\n",
+        b"\xff\xfe\n",
+        b"[" * 100_000 + b"\n",
+        b'{"case": 1}\n',
+        b"[1]\n",
+        b"\n",
+        None,
+    ],
 )
 def test_a_torn_line_is_run_again_and_a_damaged_one_too(damage, tmp_path):
     first = without_times(sweep.run(body(), tmp_path))
     path = tmp_path / "journal.jsonl"
     text = path.read_bytes().splitlines(keepends=True)
-    text[2] = damage or text[2].replace(b'"error": [', b'"error": [0.5, ')  # a list that is too long
+    # a list that is too long
+    text[2] = damage or text[2].replace(b'"error": [', b'"error": [0.5, ')
     path.write_bytes(b"".join(text)[:-30])
     again = []
-    assert without_times(sweep.run(body(), tmp_path, progress=lambda done, total: again.append(done))) == first
+    assert (
+        without_times(
+            sweep.run(body(), tmp_path, progress=lambda done, total: again.append(done))
+        )
+        == first
+    )
     assert again == [7, 8]
     assert without_times(sweep.run(body(), tmp_path, progress=nothing_runs)) == first
 
@@ -370,32 +507,50 @@ def test_an_interruption_keeps_what_was_finished(n_jobs, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         sweep.run(body(), tmp_path, n_jobs=n_jobs, progress=stop)
     assert len(lines(tmp_path)) == 3
-    assert without_times(sweep.run(body(), tmp_path)) == without_times(sweep.run(body()))
+    assert without_times(sweep.run(body(), tmp_path)) == without_times(
+        sweep.run(body())
+    )
 
 
 def test_a_kill_loses_nothing_that_was_finished_and_doubles_nothing(tmp_path):
     plan = tmp_path / "plan.toml"
     plan.write_text(
-        'seeds = 40\n[[data]]\nkind = "sparse_uniform"\nd = 3\nT = 60_000\nmixing = "d3"\n'
-        '[[network]]\nname = "TwoCompartmentNICA"\npublished = "d3"\n'
+        'seeds = 40\n[[data]]\nkind = "sparse_uniform"\nd = 3\nT = 60_000\nmixing ='
+        ' "d3"\n[[network]]\nname = "TwoCompartmentNICA"\npublished = "d3"\n'
     )
     output = tmp_path / "out"
-    command = [sys.executable, "-m", "bionica", "sweep", str(plan), "-o", str(output), "--jobs", "2"]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)
+    command = [
+        sys.executable,
+        "-m",
+        "bionica",
+        "sweep",
+        str(plan),
+        "-o",
+        str(output),
+        "--jobs",
+        "2",
+    ]
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, start_new_session=True
+    )
     while not (output / "journal.jsonl").exists() or len(lines(output)) < 4:
         assert process.poll() is None
         time.sleep(0.005)
     os.kill(process.pid, signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
-    finished = [json.loads(line)["case"] for line in lines(output)[:-1]]  # the last may be incomplete
+    # the last may be incomplete
+    finished = [json.loads(line)["case"] for line in lines(output)[:-1]]
     assert 3 <= len(finished) < 40
     ran = []
     table = sweep.run(plan, output, progress=lambda done, total: ran.append(done))
     assert len(ran) <= 40 - len(finished)
-    assert [row["case"] for row in table] == [case.key for case in Plan.from_toml(plan).cases()]
+    assert [row["case"] for row in table] == [
+        case.key for case in Plan.from_toml(plan).cases()
+    ]
     whole = [json.loads(line)["case"] for line in lines(output) if line.endswith("}")]
     assert len(whole) == len(set(whole)) == 40
-    with pytest.raises(ProcessLookupError):  # its workers end soon, in the middle of a case too
+    # its workers end soon, in the middle of a case too
+    with pytest.raises(ProcessLookupError):
         while True:
             os.killpg(process.pid, 0)
             time.sleep(0.1)
@@ -406,7 +561,8 @@ def command(*arguments):
 
 
 def test_the_command_runs_the_example_and_a_class_beside_the_plan(tmp_path):
-    plan_file, output = tmp_path / "small.toml", tmp_path / "out"
+    plan_file = tmp_path / "small.toml"
+    output = tmp_path / "out"
     (tmp_path / "beside_the_plan.py").write_text(OWN)
     text = paper_grid().replace("100_000", "200").replace("seeds = 10", "seeds = 1")
     plan_file.write_text(text + '[[network]]\nname = "beside_the_plan:Doubled"\n')
@@ -416,5 +572,9 @@ def test_the_command_runs_the_example_and_a_class_beside_the_plan(tmp_path):
     result = command(plan_file, "-o", output, "--jobs", 2)
     assert result.exit_code == 0, result.output
     summary = json.loads(command(plan_file, "-o", output, "--json").stdout)
-    assert (summary["cases"], summary["finished before"], len(summary["best"])) == (391, 391, 5)
+    assert (summary["cases"], summary["finished before"], len(summary["best"])) == (
+        391,
+        391,
+        5,
+    )
     assert command(plan_file, "-o", output, "-q").stdout == ""

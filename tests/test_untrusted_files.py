@@ -1,4 +1,6 @@
-"""Files that somebody else made: they run no code, name no other files, and take no more memory than they have bytes for."""
+"""Files that somebody else made: they run no code, name no other files, and take no
+more memory than they have bytes for.
+"""
 
 import importlib
 import json
@@ -38,24 +40,38 @@ class Touch:
         return os.mkdir, (self.path,)
 
 
-# ---------------------------------------------------------------------------------------------- code
+# --- code
 
 
 def zarr_2(path, **changes):
-    body = {"zarr_format": 2, "shape": [4, 3], "chunks": [4, 3], "dtype": "<f8", "fill_value": 0, "order": "C"}
+    body = {
+        "zarr_format": 2,
+        "shape": [4, 3],
+        "chunks": [4, 3],
+        "dtype": "<f8",
+        "fill_value": 0,
+        "order": "C",
+    }
     path.mkdir(parents=True, exist_ok=True)
-    (path / ".zarray").write_text(json.dumps({**body, "filters": None, "compressor": None, **changes}))
+    (path / ".zarray").write_text(
+        json.dumps({**body, "filters": None, "compressor": None, **changes})
+    )
     (path / "0.0").write_bytes(np.arange(12.0).tobytes())
     return path
 
 
 def zarr_3(path, **changes):
     body = {
-        "zarr_format": 3, "node_type": "array", "shape": [4, 3], "data_type": "float64", "fill_value": 0, "attributes": {},
+        "zarr_format": 3,
+        "node_type": "array",
+        "shape": [4, 3],
+        "data_type": "float64",
+        "fill_value": 0,
+        "attributes": {},
         "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [4, 3]}},
         "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
         "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}],
-    }  # fmt: skip
+    }
     (path / "c" / "0").mkdir(parents=True, exist_ok=True)
     (path / "zarr.json").write_text(json.dumps(body | changes))
     (path / "c" / "0" / "0").write_bytes(np.arange(12.0).tobytes())
@@ -65,15 +81,30 @@ def zarr_3(path, **changes):
 @pytest.mark.parametrize("where", ["filters", "compressor"])
 @pytest.mark.parametrize("dtype", ["|O", "<f8"])
 def test_pickles_in_zarr_are_not_loaded(tmp_path, where, dtype):
-    made, encoder = tmp_path / "made", {"id": "pickle"}
+    made = tmp_path / "made"
+    encoder = {"id": "pickle"}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        store = zarr_2(tmp_path / "x.zarr", dtype=dtype, **{where: [encoder] if where == "filters" else encoder})
+        store = zarr_2(
+            tmp_path / "x.zarr",
+            dtype=dtype,
+            **{where: [encoder] if where == "filters" else encoder},
+        )
         (store / "0.0").write_bytes(pickle.dumps(Touch(made)))
         refused(store)
         # The value that stands for missing chunks is encoded too.
-        refused(zarr_2(tmp_path / "y.zarr", dtype="|O", filters=[encoder], fill_value="gASVCAAAAA=="))
-        store = zarr_3(tmp_path / "z.zarr", codecs=[{"name": "numcodecs.pickle", "configuration": {}}])
+        refused(
+            zarr_2(
+                tmp_path / "y.zarr",
+                dtype="|O",
+                filters=[encoder],
+                fill_value="gASVCAAAAA==",
+            )
+        )
+        store = zarr_3(
+            tmp_path / "z.zarr",
+            codecs=[{"name": "numcodecs.pickle", "configuration": {}}],
+        )
         (store / "c" / "0" / "0").write_bytes(pickle.dumps(Touch(made)))
         refused(store)
     assert not made.exists()
@@ -90,9 +121,13 @@ def test_pickles_in_numpy_files_are_not_loaded(tmp_path):
     assert not made.exists()
 
 
-def test_images_are_png_jpeg_or_bmp_and_nothing_that_pillow_runs_programs_for(tmp_path, monkeypatch):
+def test_images_are_png_jpeg_or_bmp_and_nothing_that_pillow_runs_programs_for(
+    tmp_path, monkeypatch
+):
     eps = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\nshowpage\n"
-    monkeypatch.setattr("subprocess.check_call", lambda *_, **__: pytest.fail("ran a program"))
+    monkeypatch.setattr(
+        "subprocess.check_call", lambda *_, **__: pytest.fail("ran a program")
+    )
     for name in ("a.png", "b.jpg"):
         (tmp_path / name).write_bytes(eps)
     refused(tmp_path / "a.png", tmp_path / "b.jpg")
@@ -106,7 +141,7 @@ def test_a_workbook_names_no_other_file(tmp_path, rng):
     refused(changed(x, "xl/workbook.xml", lambda data: bomb + data))
 
 
-# ---------------------------------------------------------------------------------------------- other files
+# --- other files
 
 
 OPENED = """
@@ -153,11 +188,18 @@ for target in targets:
 
 
 def test_opening_a_file_opens_this_file_only(tmp_path, rng):
-    """Each format, with a reference to another file where it has a place for one; a named pipe would never return."""
+    """Each format, with a reference to another file where it has a place for one; a
+    named pipe would never return.
+    """
     X = rng.random((6, 4))
     names = ["csv", "xlsx", "npy", "npz", "mat", "h5", "zarr", "parquet", "png", "jdx"]
-    names += ["link", "virtual", "external", "ome", "pipe"]  # these refer to another file
-    names += [name for name, package in {"fcs": "flowio", "spc": "spc_io"}.items() if find_spec(package)]
+    # these refer to another file
+    names += ["link", "virtual", "external", "ome", "pipe"]
+    names += [
+        name
+        for name, package in {"fcs": "flowio", "spc": "spc_io"}.items()
+        if find_spec(package)
+    ]
     folders = {name: tmp_path / name for name in names}
     for folder in folders.values():
         folder.mkdir()
@@ -185,29 +227,51 @@ def test_opening_a_file_opens_this_file_only(tmp_path, rng):
     image = (255 * rng.random((5, 6, 3))).astype("u1")
     pillow.fromarray(image).save(folders["png"] / "x.png", exif=b"Exif\0\0")
     for name in ("ome", "pipe"):  # channels in another file
-        tifffile.imwrite(folders[name] / "x.ome.tif", image.transpose(2, 0, 1), ome=True, metadata={"axes": "CYX"})
+        tifffile.imwrite(
+            folders[name] / "x.ome.tif",
+            image.transpose(2, 0, 1),
+            ome=True,
+            metadata={"axes": "CYX"},
+        )
         with tifffile.TiffFile(folders[name] / "x.ome.tif", mode="r+") as file:
             text = file.pages[0].description
             planes = "".join(
-                f'<TiffData IFD="0" FirstC="{c}" PlaneCount="1"><UUID FileName="secret.ome.tif">urn:uuid:0{c}</UUID></TiffData>'
+                f'<TiffData IFD="0" FirstC="{c}" PlaneCount="1"><UUID'
+                f' FileName="secret.ome.tif">urn:uuid:0{c}</UUID></TiffData>'
                 for c in range(3)
             )
-            text = re.sub("<TiffData.*</TiffData>|<TiffData[^>]*/>", planes, text, flags=re.DOTALL)
+            text = re.sub(
+                "<TiffData.*</TiffData>|<TiffData[^>]*/>", planes, text, flags=re.DOTALL
+            )
             file.pages[0].tags["ImageDescription"].overwrite(text.encode())
-    text = jcamp_text(rng.random(6)).replace("##YUNITS", "##SOURCE REFERENCE=secret\n##YUNITS")
+    text = jcamp_text(rng.random(6)).replace(
+        "##YUNITS", "##SOURCE REFERENCE=secret\n##YUNITS"
+    )
     (folders["jdx"] / "x.jdx").write_text(text)
     if "spc" in folders:
         (folders["spc"] / "x.spc").write_bytes(spc_bytes(X))
     if "fcs" in folders:
         with (folders["fcs"] / "x.fcs").open("wb") as file:
-            importlib.import_module("flowio").create_fcs(file, X.ravel().tolist(), [*"abcd"])
-    tifffile.imwrite(folders["ome"] / "secret.ome.tif", image.transpose(2, 0, 1), photometric="minisblack")
+            importlib.import_module("flowio").create_fcs(
+                file, X.ravel().tolist(), [*"abcd"]
+            )
+    tifffile.imwrite(
+        folders["ome"] / "secret.ome.tif",
+        image.transpose(2, 0, 1),
+        photometric="minisblack",
+    )
     os.mkfifo(folders["pipe"] / "secret.ome.tif")
     run = [sys.executable, "-c", OPENED, str(tmp_path)]
-    lines = subprocess.run(run, capture_output=True, text=True, timeout=100, check=True).stdout.splitlines()
-    table = [[*map(str.strip, line.split("|"))] for line in lines]  # name, foreign files, outcome
+    lines = subprocess.run(
+        run, capture_output=True, text=True, timeout=100, check=True
+    ).stdout.splitlines()
+    # name, foreign files, outcome
+    table = [[*map(str.strip, line.split("|"))] for line in lines]
     assert {name: foreign for name, foreign, _ in table} == dict.fromkeys(folders, "")
-    assert {name for name, _, outcome in table if outcome[0] == "("} == {*folders} - {"virtual", "external"}
+    assert {name for name, _, outcome in table if outcome[0] == "("} == {*folders} - {
+        "virtual",
+        "external",
+    }
 
 
 def test_a_pipe_or_a_device_is_not_read_by_accident(tmp_path):
@@ -218,14 +282,16 @@ def test_a_pipe_or_a_device_is_not_read_by_accident(tmp_path):
     assert "is a pipe or a device" in refused(tmp_path / "zero.csv")
 
 
-# ---------------------------------------------------------------------------------------------- sizes
+# --- sizes
 
 
 def test_declared_sizes_are_checked_before_memory_is_taken(tmp_path):
     with h5py.File(tmp_path / "x.h5", "w") as file:
         file.create_dataset("d", (10**12, 3), "f8", chunks=(1000, 3))
     with h5py.File(tmp_path / "c.h5", "w") as file:
-        file.create_dataset("d", (2 * 10**8, 3), "f4", chunks=(10**8, 3), compression="gzip")
+        file.create_dataset(
+            "d", (2 * 10**8, 3), "f4", chunks=(10**8, 3), compression="gzip"
+        )
     zarr_2(tmp_path / "a.zarr", shape=[10**12, 3])
     zarr_2(tmp_path / "b.zarr", shape=[10**9, 3], chunks=[10**9, 3])
     grid = {"name": "regular", "configuration": {"chunk_shape": [10**9, 3]}}
@@ -236,10 +302,20 @@ def test_declared_sizes_are_checked_before_memory_is_taken(tmp_path):
 
 def png(width, height, data):
     def chunk(kind, body):
-        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+        return (
+            struct.pack(">I", len(body))
+            + kind
+            + body
+            + struct.pack(">I", zlib.crc32(kind + body))
+        )
 
     header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(data)) + chunk(b"IEND", b"")
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", header)
+        + chunk(b"IDAT", zlib.compress(data))
+        + chunk(b"IEND", b"")
+    )
 
 
 def test_image_bombs_are_refused_by_their_header(tmp_path):
@@ -248,7 +324,13 @@ def test_image_bombs_are_refused_by_their_header(tmp_path):
         refused(tmp_path / "x.png", tmp_path / "x.png")
     pages = np.zeros((4, 40, 40), np.uint8)
     for compression in ("zlib", None):
-        tifffile.imwrite(tmp_path / "x.tif", pages, compression=compression, photometric="minisblack", metadata=None)
+        tifffile.imwrite(
+            tmp_path / "x.tif",
+            pages,
+            compression=compression,
+            photometric="minisblack",
+            metadata=None,
+        )
         with tifffile.TiffFile(tmp_path / "x.tif", mode="r+") as file:
             for name in ("ImageWidth", "ImageLength", "RowsPerStrip"):
                 file.pages[0].tags[name].overwrite(60_000)
@@ -256,8 +338,16 @@ def test_image_bombs_are_refused_by_their_header(tmp_path):
 
 
 def npy(n_bytes):
-    header = b"{'descr': '<f8', 'fortran_order': False, 'shape': (4, 3), }".ljust(117) + b"\n"
-    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + b"\0" * n_bytes
+    header = (
+        b"{'descr': '<f8', 'fortran_order': False, 'shape': (4, 3), }".ljust(117)
+        + b"\n"
+    )
+    return (
+        b"\x93NUMPY\x01\x00"
+        + len(header).to_bytes(2, "little")
+        + header
+        + b"\0" * n_bytes
+    )
 
 
 def test_an_archive_is_checked_before_it_is_unpacked(tmp_path, monkeypatch):
@@ -272,8 +362,13 @@ def test_an_archive_is_checked_before_it_is_unpacked(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
 def test_members_that_unpack_to_gigabytes_at_once_are_refused(tmp_path, method):
-    """Python's bzip2 and LZMA decompress all of what they are given: a .npz of 1,570 bytes took 3.7 GB."""
-    with zipfile.ZipFile(tmp_path / "x.npz", "w", method) as archive, archive.open("x.npy", "w") as member:
+    """Python's bzip2 and LZMA decompress all of what they are given: a .npz of 1,570
+    bytes took 3.7 GB.
+    """
+    with (
+        zipfile.ZipFile(tmp_path / "x.npz", "w", method) as archive,
+        archive.open("x.npy", "w") as member,
+    ):
         member.write(npy(0))
         member.write(bytes(10**7))
     assert "deflate" in refused(tmp_path / "x.npz")

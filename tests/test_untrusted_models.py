@@ -1,4 +1,6 @@
-"""`load` is a door: whatever a file holds, it is refused with one exception and a reason, or it is a model that works."""
+"""`load` is a door: whatever a file holds, it is refused with one exception and a
+reason, or it is a model that works.
+"""
 
 import os
 import zipfile
@@ -25,10 +27,20 @@ def refused(path, array=""):
 
 
 def test_a_small_file_that_declares_a_large_array_takes_no_memory(path):
-    header, arrays = unpack(saved_bytes(path, bionica.StreamingNICA(3, random_state=0).fit(mixtures(100, 3)[1])))
+    header, arrays = unpack(
+        saved_bytes(
+            path, bionica.StreamingNICA(3, random_state=0).fit(mixtures(100, 3)[1])
+        )
+    )
     name, *_ = arrays
-    for shape in ("(300000000,)", "(300000000, 300000000)", "(10000000000000000000000,)"):
-        text = f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
+    for shape in (
+        "(300000000,)",
+        "(300000000, 300000000)",
+        "(10000000000000000000000,)",
+    ):
+        text = (
+            f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
+        )
         content = b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text
         rest = {key: a for key, a in arrays.items() if key != name}
         path.write_bytes(pack(header, rest, members={f"{name}.npy": content}))
@@ -44,10 +56,16 @@ def saved_bytes(path, model):
 
 
 def test_a_bomb_is_refused_before_it_is_inflated(path):
-    header, arrays = unpack(saved_bytes(path, bionica.NonnegativePCA(2, random_state=0).fit(mixtures(60, 3)[1])))
+    header, arrays = unpack(
+        saved_bytes(
+            path, bionica.NonnegativePCA(2, random_state=0).fit(mixtures(60, 3)[1])
+        )
+    )
     zeros = npy(np.zeros(2**17))
     for method in (zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA):
-        path.write_bytes(pack(header, arrays, members={"state/x.npy": zeros}, compression=method))
+        path.write_bytes(
+            pack(header, arrays, members={"state/x.npy": zeros}, compression=method)
+        )
         refused(path)
 
 
@@ -68,7 +86,9 @@ def test_what_is_no_file_is_refused_at_once(path, tmp_path):
 
 
 FITS = {
-    "waiting": lambda X: bionica.StreamingNICA("auto", random_state=0).partial_fit(X[:20]),
+    "waiting": (
+        lambda X: bionica.StreamingNICA("auto", random_state=0).partial_fit(X[:20])
+    ),
     "BatchNICA": lambda X: bionica.BatchNICA(3, random_state=0).fit(X),
     "NoncenteredWhitener": lambda X: bionica.NoncenteredWhitener(3).fit(X),
     "MinimumVolumeCone": lambda X: bionica.MinimumVolumeCone(3, random_state=0).fit(X),
@@ -83,7 +103,12 @@ def test_nan_foreign_dtypes_and_wrong_shapes_are_refused_in_every_array(path, ki
     header, arrays = unpack(saved_bytes(path, FITS[kind](mixtures(300, 3, 4)[1])))
     free = ("_state.limit",)  # where infinity has a meaning
     for name, a in arrays.items():
-        spoiled = [a.astype(np.float16), a.astype(complex), a[np.newaxis], np.full(a.shape, "x")]
+        spoiled = [
+            a.astype(np.float16),
+            a.astype(complex),
+            a[np.newaxis],
+            np.full(a.shape, "x"),
+        ]
         if a.dtype.kind == "f" and a.size and not name.endswith(free):
             nan = a.copy()
             nan.flat[0] = np.nan
@@ -91,7 +116,9 @@ def test_nan_foreign_dtypes_and_wrong_shapes_are_refused_in_every_array(path, ki
         for b in spoiled:
             path.write_bytes(pack(header, arrays | {name: b}))
             refused(path, name)
-        path.write_bytes(pack(header, {key: b for key, b in arrays.items() if key != name}))
+        path.write_bytes(
+            pack(header, {key: b for key, b in arrays.items() if key != name})
+        )
         refused(path)
     path.write_bytes(pack(header, arrays | {"more": np.zeros(3)}))
     refused(path, "more")
@@ -100,36 +127,75 @@ def test_nan_foreign_dtypes_and_wrong_shapes_are_refused_in_every_array(path, ki
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("settle_steps", 10**15), ("n_components", 2), ("n_components", 10**9), ("n_interneurons", 2),
-        ("horizon", 10**30), ("random_state", -1), ("eta0", float("nan")), ("eta0", float("inf")), ("guards", [[]]),
+        ("settle_steps", 10**15),
+        ("n_components", 2),
+        ("n_components", 10**9),
+        ("n_interneurons", 2),
+        ("horizon", 10**30),
+        ("random_state", -1),
+        ("eta0", float("nan")),
+        ("eta0", float("inf")),
+        ("guards", [[]]),
         ("guards", ["x"]),
-        ("init", ["W_xy"]), ("dynamics", 3), ("unknown", 1), ("n_epochs", 0), ("shuffle", []),
+        ("init", ["W_xy"]),
+        ("dynamics", 3),
+        ("unknown", 1),
+        ("n_epochs", 0),
+        ("shuffle", []),
     ],
-)  # fmt: skip
-def test_parameters_agree_with_the_weights_and_with_what_a_machine_can_do(path, name, value):
-    header, arrays = unpack(saved_bytes(path, bionica.InterneuronNICA(3, random_state=0).fit(mixtures(100, 3, 4)[1])))
+)
+def test_parameters_agree_with_the_weights_and_with_what_a_machine_can_do(
+    path, name, value
+):
+    header, arrays = unpack(
+        saved_bytes(
+            path, bionica.InterneuronNICA(3, random_state=0).fit(mixtures(100, 3, 4)[1])
+        )
+    )
     header["parameters"][name] = value
     path.write_bytes(pack(header, arrays))
     refused(path)
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(("kind", "prefix", "wrong"), [
-    ("InterneuronNICA", "_state.", {"t": [-5, 2**62], "rng": [0, 2**31], "repairs": [-3]}),
-    ("MinimumVolumeCone", "_state.", {"samples.number": [0.5, np.inf, -1], "limit": [-1], "rate": [0], "channels.scale": [0],
-                                       "channels.rounding": [0], "raw.n": [-1], "solved": [-1]}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("kind", "prefix", "wrong"),
+    [
+        (
+            "InterneuronNICA",
+            "_state.",
+            {"t": [-5, 2**62], "rng": [0, 2**31], "repairs": [-3]},
+        ),
+        (
+            "MinimumVolumeCone",
+            "_state.",
+            {
+                "samples.number": [0.5, np.inf, -1],
+                "limit": [-1],
+                "rate": [0],
+                "channels.scale": [0],
+                "channels.rounding": [0],
+                "raw.n": [-1],
+                "solved": [-1],
+            },
+        ),
+    ],
+)
 def test_numbers_stay_in_their_range(path, kind, prefix, wrong):
     header, arrays = unpack(saved_bytes(path, FITS[kind](mixtures(400, 3, 5)[1])))
     for field, values in wrong.items():
         name = prefix + field
         assert arrays[name].size
         for value in values:
-            path.write_bytes(pack(header, arrays | {name: np.full_like(arrays[name], value)}))
+            path.write_bytes(
+                pack(header, arrays | {name: np.full_like(arrays[name], value)})
+            )
             refused(path)
 
 
-@pytest.mark.parametrize("shape", [(20, 999), (20, 3), (20,), (0, 4), (500, 4), (2, 20, 4), (1, 200_000)])
+@pytest.mark.parametrize(
+    "shape", [(20, 999), (20, 3), (20,), (0, 4), (500, 4), (2, 20, 4), (1, 200_000)]
+)
 def test_waiting_samples_have_the_width_and_number_of_the_network(path, shape):
     header, arrays = unpack(saved_bytes(path, FITS["waiting"](mixtures(20, 3, 4)[1])))
     path.write_bytes(pack(header, arrays | {"_waiting": np.ones(shape)}))
@@ -137,9 +203,18 @@ def test_waiting_samples_have_the_width_and_number_of_the_network(path, shape):
 
 
 def test_headers_that_break_parsers_are_refused(path):
-    header, arrays = unpack(saved_bytes(path, FITS["InterneuronNICA"](mixtures(200, 3, 4)[1])))
+    header, arrays = unpack(
+        saved_bytes(path, FITS["InterneuronNICA"](mixtures(200, 3, 4)[1]))
+    )
     large = b'{"format": ' + b"9" * 5000 + b"}", b"{}" + b" " * 2**23
-    for text in (b"[" * 100_000, b'{"a":' * 50_000, b"\xff\xfe\x00", b"null", b'{"format": 1e400}', *large):
+    for text in (
+        b"[" * 100_000,
+        b'{"a":' * 50_000,
+        b"\xff\xfe\x00",
+        b"null",
+        b'{"format": 1e400}',
+        *large,
+    ):
         path.write_bytes(pack(header, arrays, text=text))
         refused(path)
     for field in ("class", "parameters", "rule", "n_features"):

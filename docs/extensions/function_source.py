@@ -1,4 +1,6 @@
-"""The directive `function-source`: the source of a function, with the first line of its docstring only."""
+"""The directive `function-source`: the source of a function, with the first line of its
+docstring only.
+"""
 
 import ast
 from importlib.util import find_spec
@@ -9,7 +11,9 @@ from sphinx.util.docutils import SphinxDirective
 
 
 class FunctionSource(SphinxDirective):
-    """Include a function from its module; unlike `literalinclude` it leaves out sections and examples of the docstring."""
+    """Include a function from its module; unlike `literalinclude` it leaves out
+    sections and examples of the docstring.
+    """
 
     required_arguments = 1
 
@@ -20,10 +24,18 @@ class FunctionSource(SphinxDirective):
         self.env.note_dependency(str(path))
         text = path.read_text()
         lines = text.splitlines()
-        function = next(n for n in ast.parse(text).body if isinstance(n, ast.FunctionDef) and n.name == name)
+        function = next(
+            n
+            for n in ast.parse(text).body
+            if isinstance(n, ast.FunctionDef) and n.name == name
+        )
         doc = function.body[0]
         summary = f'    """{ast.get_docstring(function).splitlines()[0]}"""'
-        code = [*lines[function.lineno - 1 : doc.lineno - 1], summary, *lines[doc.end_lineno : function.end_lineno]]
+        code = [
+            *lines[function.lineno - 1 : doc.lineno - 1],
+            summary,
+            *lines[doc.end_lineno : function.end_lineno],
+        ]
         block = nodes.literal_block("\n".join(code), "\n".join(code), language="python")
         self.set_source_info(block)
         return [block]

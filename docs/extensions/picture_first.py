@@ -4,8 +4,12 @@ import re
 from pathlib import Path
 
 #: A picture of sphinx-gallery, or an animation: a directive and its indented lines.
-PICTURE = re.compile(r"^\.\. (?:image-sg::|container:: sphx-glr-animation).*\n(?:(?:[ ]+.*)?\n)+", re.MULTILINE)
-#: matplotlib's animations load the symbols of their buttons from a network. The theme has the same symbols.
+PICTURE = re.compile(
+    r"^\.\. (?:image-sg::|container:: sphx-glr-animation).*\n(?:(?:[ ]+.*)?\n)+",
+    re.MULTILINE,
+)
+#: matplotlib's animations load the symbols of their buttons from a network. The theme
+#: has the same symbols.
 SYMBOLS = re.compile(r'<link rel="stylesheet"\s+href="https://[^"]*font-awesome[^"]*">')
 #: What sphinx-gallery writes before the first block of code.
 FIRST_CODE = ".. GENERATED FROM PYTHON SOURCE LINES"
@@ -19,7 +23,11 @@ def picture_first(app, docname, source):
     pictures = list(PICTURE.finditer(text))
     if not pictures:  # a build with plot_gallery=0
         return
-    example = (Path(app.srcdir).parent / "examples" / docname.removeprefix("gallery/")).with_suffix(".py").read_text()
+    example = (
+        (Path(app.srcdir).parent / "examples" / docname.removeprefix("gallery/"))
+        .with_suffix(".py")
+        .read_text()
+    )
     number = re.search(r"sphinx_gallery_thumbnail_number = (\d+)", example)
     picture = pictures[int(number[1]) - 1 if number else 0]
     before, code = text[: picture.start()].split(FIRST_CODE, 1)

@@ -12,7 +12,11 @@ Z = NoncenteredWhitener().fit_transform(X)
 Y = BatchNICA(2, random_state=0).fit(X).components_ @ X.T
 
 figure, axes = plt.subplots(1, 3, figsize=(9, 3.2), layout="constrained")
-titles = ("mixtures x: a cone", "whitened, mean kept: an angle of 90°", "turned: nonnegative")
+titles = (
+    "mixtures x: a cone",
+    "whitened, mean kept: an angle of 90°",
+    "turned: nonnegative",
+)
 for ax, points, title in zip(axes, (X, Z, Y.T), titles, strict=True):
     ax.plot(*points.T, ".", markersize=2, alpha=0.5, color="#1f77b4")
     ax.axhline(0, color="#888888", linewidth=0.8)

@@ -2,8 +2,9 @@
 Watching a network learn
 ========================
 
-The outputs of Algorithm 2, a local network of the paper with untuned rates, turn into the quadrant of nonnegative numbers within a
-few thousand samples, and its lateral weights with them (error below 0.1).
+The outputs of Algorithm 2, a local network of the paper with untuned rates, turn into
+the quadrant of nonnegative numbers within a few thousand samples, and its lateral
+weights with them (error below 0.1).
 """
 
 import matplotlib.pyplot as plt
@@ -28,7 +29,9 @@ print(f"error after 6,000 samples: {error:.3f}")
 assert error < 0.1
 
 # %%
-figure, (cloud, matrix) = plt.subplots(1, 2, figsize=(7, 3.4), layout="constrained", width_ratios=(1.3, 1))
+figure, (cloud, matrix) = plt.subplots(
+    1, 2, figsize=(7, 3.4), layout="constrained", width_ratios=(1.3, 1)
+)
 (points,) = cloud.plot([], [], ".", ms=2)
 cloud.axhline(0, color="0.6", lw=0.8)
 cloud.axvline(0, color="0.6", lw=0.8)

@@ -2,9 +2,10 @@
 A real image, and doubts
 ========================
 
-Indian Pines, 145 by 145 pixels and 200 bands: abundance maps of three materials and their spectra. They explain all but
-1 % of the energy, and one of them is the woods of the ground survey (ROC area of at least 0.95). But `diagnose` doubts the fit: the
-image has more materials than three, and the others are in the maps and spectra of these.
+Indian Pines, 145 by 145 pixels and 200 bands: abundance maps of three materials and
+their spectra. They explain all but 1 % of the energy, and one of them is the woods of
+the ground survey (ROC area of at least 0.95). But `diagnose` doubts the fit: the image
+has more materials than three, and the others are in the maps and spectra of these.
 """
 
 import matplotlib.pyplot as plt
@@ -14,25 +15,25 @@ from tensorly.datasets import load_indian_pines
 
 from bionica import MinimumVolumeCone, plot
 
-# %%
-# The cube comes with tensorly, which has the classes of the ground survey too. One row of X is one pixel.
+# %% The cube comes with tensorly, which has the classes of the ground survey too. One
+# row of X is one pixel.
 pines = load_indian_pines()
 cube = np.asarray(pines.tensor, dtype=float)
-classes, wavelength = np.asarray(pines.ticks[0]), np.array(pines.ticks[1])
+classes = np.asarray(pines.ticks[0])
+wavelength = np.array(pines.ticks[1])
 height, width, bands = cube.shape
 X = cube.reshape(-1, bands)
 
-# %%
-# Abundances sum to one. The ground survey has 16 classes, most of them crops with similar spectra.
+# %% Abundances sum to one. The ground survey has 16 classes, most of them crops with
+# similar spectra.
 cone = MinimumVolumeCone(3, normalize="sum", random_state=0).fit(X)
 Y = cone.transform(X)
 unexplained = np.sum((X - Y @ cone.spectra_) ** 2) / np.sum(X**2)
 print(f"unexplained energy: {unexplained:.2%}")
 assert unexplained < 0.01
 
-# %%
-# What speaks against the fit. The number of sources is not a property of such an image: with four the fit is not reproducible, and
-# rounding decides where it ends.
+# %% What speaks against the fit. The number of sources is not a property of such an
+# image: with four the fit is not reproducible, and rounding decides where it ends.
 diagnosis = cone.diagnose(X)
 print(diagnosis)
 assert not diagnosis.ok

@@ -2,9 +2,9 @@
 Stains in a tissue section
 ==========================
 
-In optical density the stains of a section add up: hematoxylin (nuclei) and DAB (the antibody) come out of the three
-colours of a photograph without reference colours, and agree with a calibrated colour deconvolution (correlation at
-least 0.98).
+In optical density the stains of a section add up: hematoxylin (nuclei) and DAB (the
+antibody) come out of the three colours of a photograph without reference colours, and
+agree with a calibrated colour deconvolution (correlation at least 0.98).
 """
 
 import matplotlib.pyplot as plt
@@ -36,7 +36,11 @@ assert match.correlation.min() > 0.98
 figure, axes = plt.subplots(1, 3, figsize=(9, 3.2), layout="constrained")
 axes[0].imshow(photograph)
 pictures = (photograph, *Y[:, match.permutation].T)
-for ax, picture, title in zip(axes, pictures, ("section", "hematoxylin", "DAB"), strict=True):
+for ax, picture, title in zip(
+    axes, pictures, ("section", "hematoxylin", "DAB"), strict=True
+):
     if picture.ndim == 1:
-        ax.imshow(picture.reshape(shape), cmap="magma", vmax=np.quantile(picture, 0.999))
+        ax.imshow(
+            picture.reshape(shape), cmap="magma", vmax=np.quantile(picture, 0.999)
+        )
     ax.set(xticks=[], yticks=[], title=title)

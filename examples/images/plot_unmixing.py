@@ -2,8 +2,9 @@
 An image without pure pixels
 ============================
 
-Three materials, 64 by 64 pixels, 60 bands; every pixel holds at least 15 % of other materials. Vertex component analysis takes
-pixels for spectra, so it cannot find spectra that no pixel has (6 degrees off or more). The cone needs only pixels in which a
+Three materials, 64 by 64 pixels, 60 bands; every pixel holds at least 15 % of other
+materials. Vertex component analysis takes pixels for spectra, so it cannot find spectra
+that no pixel has (6 degrees off or more). The cone needs only pixels in which a
 material is absent (below 1 degree).
 """
 
@@ -19,12 +20,14 @@ rng = np.random.default_rng(0)
 S = rng.dirichlet([0.7, 0.7, 0.7], 8000)
 S = S[S.max(axis=1) < 0.85][: 64 * 64]
 bands = np.linspace(0, 1, 60)
-A = np.stack([0.2 + np.exp(-(((bands - centre) / 0.2) ** 2)) for centre in (0.2, 0.5, 0.8)])
+A = np.stack(
+    [0.2 + np.exp(-(((bands - centre) / 0.2) ** 2)) for centre in (0.2, 0.5, 0.8)]
+)
 X = S @ A + 0.005 * rng.standard_normal((len(S), 60))
 
 
-# %%
-# Vertex component analysis (Nascimento and Bioucas-Dias 2005): the farthest pixel along a direction that no earlier one has.
+# %% Vertex component analysis (Nascimento and Bioucas-Dias 2005): the farthest pixel
+# along a direction that no earlier one has.
 def vertices(X, d):
     """Return the spectra of d pixels."""
     U = X @ np.linalg.svd(X, full_matrices=False)[2][:d].T
@@ -40,7 +43,10 @@ def vertices(X, d):
 
 
 cone = MinimumVolumeCone(3, normalize="sum", random_state=0).fit(X)
-estimates = {"MinimumVolumeCone": cone.mixing_, "vertex component analysis": vertices(X, 3)}
+estimates = {
+    "MinimumVolumeCone": cone.mixing_,
+    "vertex component analysis": vertices(X, 3),
+}
 
 # %%
 figure, axes = plt.subplots(1, 2, figsize=(8, 3), layout="constrained", sharey=True)

@@ -2,8 +2,9 @@
 NMF, FastICA, Picard and ours
 =============================
 
-The same mixtures for five methods. With independent sources all but NMF find them (20 dB or more); with correlated ones
-only the minimum-volume cone does (20 dB or more at every correlation).
+The same mixtures for five methods. With independent sources all but NMF find them (20
+dB or more); with correlated ones only the minimum-volume cone does (20 dB or more at
+every correlation).
 """
 
 import warnings
@@ -17,8 +18,8 @@ from bionica import BatchNICA, MinimumVolumeCone
 from bionica.datasets import copula_uniform, mix
 from bionica.metrics import sinr
 
-# %%
-# Five uniform sources in ten mixtures, positive weights (NMF needs them), 30 dB of noise.
+# %% Five uniform sources in ten mixtures, positive weights (NMF needs them), 30 dB of
+# noise.
 rhos = (0, 0.2, 0.5, 0.7)
 rng = np.random.default_rng(0)
 A = rng.random((10, 5))
@@ -30,7 +31,12 @@ def with_sign(Y):
 
 
 def run_fastica(X, d):
-    return with_sign(X @ FastICA(d, whiten="unit-variance", random_state=0, max_iter=500).fit(X).components_.T)
+    return with_sign(
+        X
+        @ FastICA(d, whiten="unit-variance", random_state=0, max_iter=500)
+        .fit(X)
+        .components_.T
+    )
 
 
 def run_picard(X, d):
@@ -39,9 +45,15 @@ def run_picard(X, d):
 
 
 methods = {
-    "MinimumVolumeCone": lambda X, d: MinimumVolumeCone(d, random_state=0).fit_transform(X),
+    "MinimumVolumeCone": (
+        lambda X, d: MinimumVolumeCone(d, random_state=0).fit_transform(X)
+    ),
     "BatchNICA": lambda X, d: BatchNICA(d, random_state=0).fit_transform(X),
-    "NMF": lambda X, d: NMF(d, init="nndsvda", max_iter=300).fit_transform(np.maximum(X, 0)),
+    "NMF": (
+        lambda X, d: NMF(d, init="nndsvda", max_iter=300).fit_transform(
+            np.maximum(X, 0)
+        )
+    ),
     "FastICA": run_fastica,
     "Picard": run_picard,
 }
@@ -68,9 +80,9 @@ for name, values in scores.items():
 ax.set(xlabel="correlation of the sources", ylabel="SINR in dB")
 ax.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
 
-# %%
-# Where others win: three independent sources between 0.5 and 1.5, which never come near zero. FastICA and Picard need no
-# zeros, and are the best here; nonnegative ICA and the cone need samples near zero.
+# %% Where others win: three independent sources between 0.5 and 1.5, which never come
+# near zero. FastICA and Picard need no zeros, and are the best here; nonnegative ICA
+# and the cone need samples near zero.
 offset = {}
 for seed in range(3):
     rng = np.random.default_rng(seed)
@@ -82,4 +94,8 @@ for seed in range(3):
             offset.setdefault(name, []).append(sinr(S, method(X, 3)))
 for name, values in offset.items():
     print(f"{name:18} {np.median(values):5.1f} dB")
-assert np.median(offset["FastICA"]) > np.median(offset["BatchNICA"]) > np.median(offset["MinimumVolumeCone"])
+assert (
+    np.median(offset["FastICA"])
+    > np.median(offset["BatchNICA"])
+    > np.median(offset["MinimumVolumeCone"])
+)

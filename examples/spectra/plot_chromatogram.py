@@ -2,8 +2,8 @@
 Overlapping chromatogram peaks
 ==============================
 
-Four peaks that overlap in time, measured at 100 wavelengths: the minimum-volume cone finds their profiles (correlation
-at least 0.98) and their spectra.
+Four peaks that overlap in time, measured at 100 wavelengths: the minimum-volume cone
+finds their profiles (correlation at least 0.98) and their spectra.
 """
 
 import matplotlib.pyplot as plt
@@ -16,11 +16,17 @@ from bionica.metrics import match_sources
 # Elution profiles over 600 times, and absorption spectra at 100 wavelengths.
 rng = np.random.default_rng(4)
 time = np.linspace(0, 10, 600)
-S = np.stack([np.exp(-0.5 * ((time - center) / 0.6) ** 2) for center in (3.0, 4.2, 5.4, 7.0)], axis=1)
+S = np.stack(
+    [np.exp(-0.5 * ((time - center) / 0.6) ** 2) for center in (3.0, 4.2, 5.4, 7.0)],
+    axis=1,
+)
 S *= [1.0, 0.6, 0.9, 0.5]
 wavelength = np.linspace(250, 450, 100)
 spectra = np.stack(
-    [np.exp(-0.5 * ((wavelength - c) / w) ** 2) for c, w in ((280, 20), (310, 25), (345, 22), (390, 30))]
+    [
+        np.exp(-0.5 * ((wavelength - c) / w) ** 2)
+        for c, w in ((280, 20), (310, 25), (345, 22), (390, 30))
+    ]
 )
 X = S @ spectra + 0.002 * rng.standard_normal((600, 100))
 
@@ -41,6 +47,10 @@ for i, p in enumerate(match.permutation):
 left.set(title="profiles: found, and true (dashed)", xlabel="minutes")
 left.legend(frameon=False)
 plot.spectra(
-    cone.mixing_[:, match.permutation], wavelength, names=[f"peak {i + 1}" for i in range(4)], label="nm", ax=right
+    cone.mixing_[:, match.permutation],
+    wavelength,
+    names=[f"peak {i + 1}" for i in range(4)],
+    label="nm",
+    ax=right,
 )
 right.set_title("spectra found")

@@ -2,8 +2,8 @@
 A fermentation and its glucose
 ==============================
 
-Raman spectra of a fermentation, one every 75 s: without any calibration sample, one of three outputs follows the
-glucose that the laboratory measured (correlation 0.95).
+Raman spectra of a fermentation, one every 75 s: without any calibration sample, one of
+three outputs follows the glucose that the laboratory measured (correlation 0.95).
 """
 
 import matplotlib.pyplot as plt
@@ -13,8 +13,8 @@ from scipy.ndimage import grey_opening, uniform_filter1d
 
 from bionica import MinimumVolumeCone
 
-# %%
-# The usual preparation of Raman spectra: the band from 950 to 1550 / cm, without the baseline of each spectrum.
+# %% The usual preparation of Raman spectra: the band from 950 to 1550 / cm, without the
+# baseline of each spectrum.
 spectra, laboratory = load_fermentation_test()
 shift = spectra.columns.to_numpy(float)
 band = (shift > 950) & (shift < 1550)

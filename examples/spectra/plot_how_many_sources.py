@@ -2,8 +2,9 @@
 How many sources?
 =================
 
-Five sources in twelve noisy mixtures: two halves of the samples agree on the spectra of five sources and not on six, and
-`n_components="auto"` takes that number. A warning names others after which the angle grows too, though less.
+Five sources in twelve noisy mixtures: two halves of the samples agree on the spectra of
+five sources and not on six, and `n_components="auto"` takes that number. A warning
+names others after which the angle grows too, though less.
 """
 
 import warnings
@@ -23,8 +24,11 @@ assert len(nica.components_) == 5
 # %%
 plot.number_of_sources(nica)
 
-# %%
-# One output too few or too many shows in the diagnosis. `fit` warns of it too; the warnings are left out here.
+# %% One output too few or too many shows in the diagnosis. `fit` warns of it too; the
+# warnings are left out here.
 warnings.simplefilter("ignore")
 for d in (4, 5, 6):
-    print(f"n_components={d}:", BatchNICA(d, random_state=0).fit(X).diagnose(X).sentences[0])
+    print(
+        f"n_components={d}:",
+        BatchNICA(d, random_state=0).fit(X).diagnose(X).sentences[0],
+    )

@@ -2,8 +2,8 @@
 An array larger than memory
 ===========================
 
-A Dask array of two million rows, made block by block: `BatchNICA` reads it in passes, and X is never gathered. The
-error is that of the same array in memory (below 1e-3).
+A Dask array of two million rows, made block by block: `BatchNICA` reads it in passes,
+and X is never gathered. The error is that of the same array in memory (below 1e-3).
 """
 
 import dask.array as da
@@ -28,7 +28,8 @@ X = S.map_blocks(block, chunks=(S.chunks[0], (6,)), dtype=float)
 # %%
 nica = BatchNICA(3, random_state=0).fit(X)
 Y = nica.transform(X)  # lazy too
-part, true = Y[:100_000].compute(), S[:100_000].compute()
+part = Y[:100_000].compute()
+true = S[:100_000].compute()
 error = permutation_error(true, part)
 print(X, f"error {error:.1e}", sep="\n")
 assert error < 1e-3

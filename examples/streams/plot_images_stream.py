@@ -2,8 +2,9 @@
 Three photographs, pixel by pixel
 =================================
 
-One pass of `StreamingNICA` over mixed photographs in random order, one pixel at a time and from random weights, is enough to
-separate them (error below 0.01 of sources with variance 1).
+One pass of `StreamingNICA` over mixed photographs in random order, one pixel at a time
+and from random weights, is enough to separate them (error below 0.01 of sources with
+variance 1).
 """
 
 import numpy as np
@@ -12,8 +13,8 @@ from bionica import StreamingNICA, plot
 from bionica.datasets import mix, natural_images, paper_mixing
 from bionica.metrics import match_sources, permutation_error
 
-# %%
-# Camera, brick and gravel come with scikit-image. The mixing matrix is the one of the paper's figure 5.
+# %% Camera, brick and gravel come with scikit-image. The mixing matrix is the one of
+# the paper's figure 5.
 S = natural_images(size=None)
 shape = (512, 512)
 X, A = mix(S, paper_mixing("images"))
@@ -34,7 +35,11 @@ assert error < 0.01
 plot.images(X, shape, names=["mixture 1", "mixture 2", "mixture 3"])
 
 # %%
-plot.images(Y[:, match_sources(S, Y).permutation], shape, names=["source 1", "source 2", "source 3"])
+plot.images(
+    Y[:, match_sources(S, Y).permutation],
+    shape,
+    names=["source 1", "source 2", "source 3"],
+)
 # sphinx_gallery_thumbnail_number = 2
 
 # %%

@@ -9,7 +9,9 @@ def main() -> None:
         from .cli import app
 
         app()
-    except KeyboardInterrupt:  # while modules are imported; later the commands handle it
+    except (
+        KeyboardInterrupt
+    ):  # while modules are imported; later the commands handle it
         print("Interrupted", file=sys.stderr)  # noqa: T201
         sys.exit(130)
 

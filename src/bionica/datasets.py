@@ -1,11 +1,14 @@
 """Nonnegative sources, the paper's and others, and matrices to mix them with.
 
-X and S are (n_samples, n_features) everywhere. A is (n_mixtures, n_sources), so that X = S A'.
+X and S are (n_samples, n_features) everywhere. A is (n_mixtures, n_sources), so that X
+= S A'.
 
-Every source has minimum 0 and variance 1, as the theory asks (nonnegative, well grounded, of unit variance): images to rounding,
-sources that are drawn from a distribution in expectation, as in the paper.
+Every source has minimum 0 and variance 1, as the theory asks (nonnegative, well
+grounded, of unit variance): images to rounding, sources that are drawn from a
+distribution in expectation, as in the paper.
 
-`rng` is None (fresh entropy), an integer (the same draw every time) or a `numpy.random.Generator` (which is advanced).
+`rng` is None (fresh entropy), an integer (the same draw every time) or a
+`numpy.random.Generator` (which is advanced).
 """
 
 from __future__ import annotations  # help() shows ArrayLike, not what it is a union of
@@ -24,15 +27,27 @@ from sklearn.utils import check_scalar
 from .io.images import IMAGES, read_image
 
 __all__ = [
-    "copula_uniform", "mix", "natural_images", "odors", "paper_mixing", "random_mixing", "random_sources", "sparse_uniform",
-]  # fmt: skip
+    "copula_uniform",
+    "mix",
+    "natural_images",
+    "odors",
+    "paper_mixing",
+    "random_mixing",
+    "random_sources",
+    "sparse_uniform",
+]
 
 Rng = int | np.integer[Any] | np.random.Generator | None
 Sources = NDArray[np.floating[Any]]
 
-_SHIPPED = ("camera", "brick", "gravel", "grass", "moon")  # inside scikit-image's wheel: no download
+# inside scikit-image's wheel: no download
+_SHIPPED = ("camera", "brick", "gravel", "grass", "moon")
 _PAPER_MIXING = {
-    "d3": ((0.031518, 0.38793, 0.061132), (-0.78502, 0.16561, 0.12458), (0.34782, 0.27295, 0.67793)),
+    "d3": (
+        (0.031518, 0.38793, 0.061132),
+        (-0.78502, 0.16561, 0.12458),
+        (0.34782, 0.27295, 0.67793),
+    ),
     "d10": (
         (-1.61, 0.11, 0.11, 1.26, -0.01, -1.66, 0.45, 0.48, 0.93, -0.57),
         (-0.95, -0.05, 0.35, -0.68, 1.14, 0.71, -0.38, -0.20, -0.20, 2.02),
@@ -45,7 +60,8 @@ _PAPER_MIXING = {
         (-0.32, -0.38, -0.11, 1.18, -0.41, 0.58, -0.92, 1.09, 0.41, 1.29),
         (2.04, 2.00, -0.50, 0.78, -0.65, -0.93, 0.42, -1.69, -1.16, -0.68),
     ),
-    # That of the authors' data: least squares of their mixtures on their sources, exact to 5e-15.
+    # That of the authors' data: least squares of their mixtures on their sources, exact
+    # to 5e-15.
     "images": (
         (-0.6727829725689054, 0.508403816969392, 0.2258065936543043),
         (-0.0120762033590916, -0.3728601894359071, 0.8062046311191018),
@@ -65,7 +81,8 @@ def positive_int(name: str, value: int) -> int:
 
 
 def sparse_uniform(n_samples: int, n_sources: int, *, rng: Rng = None) -> Sources:
-    """The paper's sources: 0 with probability 1/2, otherwise uniform on (0, sqrt(48/5)), of mean sqrt(3/5) and variance 1.
+    """The paper's sources: 0 with probability 1/2, otherwise uniform on (0,
+    sqrt(48/5)), of mean sqrt(3/5) and variance 1.
 
     The same as `random_sources` of this kind.
 
@@ -79,8 +96,11 @@ def sparse_uniform(n_samples: int, n_sources: int, *, rng: Rng = None) -> Source
     return random_sources("sparse_uniform", n_samples, n_sources, rng=rng)
 
 
-def random_sources(kind: str, n_samples: int, n_sources: int, *, rng: Rng = None) -> Sources:
-    """Sources of one family, each of unit variance and infimum 0; independent but for "abundances".
+def random_sources(
+    kind: str, n_samples: int, n_sources: int, *, rng: Rng = None
+) -> Sources:
+    """Sources of one family, each of unit variance and infimum 0; independent but for
+    "abundances".
 
     Parameters
     ----------
@@ -101,7 +121,8 @@ def random_sources(kind: str, n_samples: int, n_sources: int, *, rng: Rng = None
     Returns
     -------
     ndarray of shape (n_samples, n_sources)
-        A longer draw of the same seed starts with the shorter one, and blocks drawn from one Generator continue each other.
+        A longer draw of the same seed starts with the shorter one, and blocks drawn
+        from one Generator continue each other.
 
     Examples
     --------
@@ -111,16 +132,21 @@ def random_sources(kind: str, n_samples: int, n_sources: int, *, rng: Rng = None
     (True, 1.0)
     """
     if kind not in _DRAWS:
-        raise ValueError(f"kind={kind!r} is unknown: use one of {', '.join(map(repr, _DRAWS))}")
+        raise ValueError(
+            f"kind={kind!r} is unknown: use one of {', '.join(map(repr, _DRAWS))}"
+        )
     shape = (positive_int("n_samples", n_samples), positive_int("n_sources", n_sources))
     return np.asarray(_DRAWS[kind](np.random.default_rng(rng), shape))
 
 
-def odors(n_samples: int, n_odorants: int = 5, n_receptors: int = 21, *, rng: Rng = None) -> tuple[Sources, Sources]:
+def odors(
+    n_samples: int, n_odorants: int = 5, n_receptors: int = 21, *, rng: Rng = None
+) -> tuple[Sources, Sources]:
     """Odorant concentrations, and how strongly each receptor responds to each odorant.
 
-    An odorant is absent from a sample with probability 0.9; if present, its concentration is exponential. The entries of A are
-    log-normal, exp(N(0, 1)). `mix(S, A)` gives the activities of the receptors.
+    An odorant is absent from a sample with probability 0.9; if present, its
+    concentration is exponential. The entries of A are log-normal, exp(N(0, 1)). `mix(S,
+    A)` gives the activities of the receptors.
 
     Parameters
     ----------
@@ -134,7 +160,8 @@ def odors(n_samples: int, n_odorants: int = 5, n_receptors: int = 21, *, rng: Rn
     S : ndarray of shape (n_samples, n_odorants)
         Concentrations, scaled to unit variance.
     A : ndarray of shape (n_receptors, n_odorants)
-        Affinities, all positive. The same seed gives the same A for any number of samples.
+        Affinities, all positive. The same seed gives the same A for any number of
+        samples.
 
     Examples
     --------
@@ -145,26 +172,33 @@ def odors(n_samples: int, n_odorants: int = 5, n_receptors: int = 21, *, rng: Rn
     ((50000, 21), True, 0.9)
     """
     generator = np.random.default_rng(rng)
-    shape = (positive_int("n_receptors", n_receptors), positive_int("n_odorants", n_odorants))
+    shape = (
+        positive_int("n_receptors", n_receptors),
+        positive_int("n_odorants", n_odorants),
+    )
     A = np.exp(generator.standard_normal(shape))
     return random_sources("odor", n_samples, n_odorants, rng=generator), A
 
 
-def copula_uniform(n_samples: int, n_sources: int, rho: float, *, df: float = 4, rng: Rng = None) -> Sources:
-    """Dependent sources: uniform on [0, sqrt(12)], coupled by a t-copula of equal correlations.
+def copula_uniform(
+    n_samples: int, n_sources: int, rho: float, *, df: float = 4, rng: Rng = None
+) -> Sources:
+    """Dependent sources: uniform on [0, sqrt(12)], coupled by a t-copula of equal
+    correlations.
 
-    NICA assumes uncorrelated sources. These measure the cost of correlation (see `bionica.metrics.correlation_floor`).
+    NICA assumes uncorrelated sources. These measure the cost of correlation (see
+    `bionica.metrics.correlation_floor`).
 
     Parameters
     ----------
     n_samples, n_sources, rng
         As in `random_sources`.
     rho : float
-        Correlation of every pair of the underlying t variables, -1/(n_sources - 1) <= rho < 1. Pearson's correlation of the
-        uniform sources is slightly nearer 0.
+        Correlation of every pair of the underlying t variables, -1/(n_sources - 1) <=
+        rho < 1. Pearson's correlation of the uniform sources is slightly nearer 0.
     df : float, default=4
-        Degrees of freedom. If they are few, extremes coincide, so that sources with rho = 0 are uncorrelated but dependent;
-        inf is the Gaussian copula.
+        Degrees of freedom. If they are few, extremes coincide, so that sources with rho
+        = 0 are uncorrelated but dependent; inf is the Gaussian copula.
 
     Returns
     -------
@@ -179,15 +213,23 @@ def copula_uniform(n_samples: int, n_sources: int, rho: float, *, df: float = 4,
     >>> round(float(S.var()), 1), round(float(np.corrcoef(S.T)[0, 1]), 1)
     (1.0, 0.5)
     """
-    n_samples, d = positive_int("n_samples", n_samples), positive_int("n_sources", n_sources)
+    n_samples = positive_int("n_samples", n_samples)
+    d = positive_int("n_sources", n_sources)
     lowest = -1 / (d - 1) if d > 1 else -1.0
     if not lowest <= rho < 1:
-        raise ValueError(f"rho={rho!r} cannot be the correlation of {d} variables: use {lowest:.3g} <= rho < 1")
+        raise ValueError(
+            f"rho={rho!r} cannot be the correlation of {d} variables: use {lowest:.3g}"
+            " <= rho < 1"
+        )
     if not df > 0:
-        raise ValueError(f"df={df!r} must be positive: use df=4, or df=float('inf') for a Gaussian copula")
+        raise ValueError(
+            f"df={df!r} must be positive: use df=4, or df=float('inf') for a Gaussian"
+            " copula"
+        )
     generator = np.random.default_rng(rng)
 
-    # The symmetric root of (1 - rho) I + rho 11' is a I + b 11': O(d) per sample, and rho may be negative.
+    # The symmetric root of (1 - rho) I + rho 11' is a I + b 11': O(d) per sample, and
+    # rho may be negative.
     a = np.sqrt(1 - rho)
     b = (np.sqrt(max(0.0, 1 + (d - 1) * rho)) - a) / d
     Z = generator.standard_normal((n_samples, d))
@@ -195,23 +237,38 @@ def copula_uniform(n_samples: int, n_sources: int, rho: float, *, df: float = 4,
     if np.isinf(df):
         S = special.ndtr(Z)
     else:
-        S = special.stdtr(df, Z * np.sqrt(df / generator.chisquare(df, size=(n_samples, 1))))
+        S = special.stdtr(
+            df, Z * np.sqrt(df / generator.chisquare(df, size=(n_samples, 1)))
+        )
     return np.asarray(S * np.sqrt(12))
 
 
 def _abundances(G: NDArray[np.float64]) -> NDArray[np.float64]:
     d = G.shape[1]
-    return np.asarray(G / G.sum(axis=1, keepdims=True) * (d * np.sqrt((d / 2 + 1) / max(d - 1, 1))))
+    return np.asarray(
+        G / G.sum(axis=1, keepdims=True) * (d * np.sqrt((d / 2 + 1) / max(d - 1, 1)))
+    )
 
 
-#: Every family fills its array row by row in one call, so that blocks from one Generator continue each other.
+#: Every family fills its array row by row in one call, so that blocks from one
+#: Generator continue each other.
 _DRAWS: dict[str, Callable[[np.random.Generator, tuple[int, int]], Any]] = {
-    # An exponential variable exceeds log 10 with probability 0.1, and then is exponential again.
-    "odor": lambda rng, shape: np.maximum(rng.standard_exponential(shape) - np.log(10), 0) / np.sqrt(0.1 * 1.9),
+    # An exponential variable exceeds log 10 with probability 0.1, and then is
+    # exponential again.
+    "odor": (
+        lambda rng, shape: (
+            np.maximum(rng.standard_exponential(shape) - np.log(10), 0)
+            / np.sqrt(0.1 * 1.9)
+        )
+    ),
     # Given that it exceeds 0, 2u - 1 is uniform on (0, 1).
-    "sparse_uniform": lambda rng, shape: np.maximum(2 * rng.random(shape) - 1, 0) * np.sqrt(48 / 5),
+    "sparse_uniform": (
+        lambda rng, shape: np.maximum(2 * rng.random(shape) - 1, 0) * np.sqrt(48 / 5)
+    ),
     "exponential": lambda rng, shape: rng.standard_exponential(shape),
-    "half_normal": lambda rng, shape: np.abs(rng.standard_normal(shape)) / np.sqrt(1 - 2 / np.pi),
+    "half_normal": (
+        lambda rng, shape: np.abs(rng.standard_normal(shape)) / np.sqrt(1 - 2 / np.pi)
+    ),
     "gamma": lambda rng, shape: rng.standard_gamma(2.0, shape) / np.sqrt(2),
     "abundances": lambda rng, shape: _abundances(rng.standard_gamma(0.5, shape)),
 }
@@ -232,12 +289,14 @@ def mix(
     S : array-like of shape (n_samples, n_sources)
         The sources.
     A : array-like of shape (n_mixtures, n_sources) or None, default=None
-        The mixing matrix; None draws independent standard normal entries, as the paper does.
+        The mixing matrix; None draws independent standard normal entries, as the paper
+        does.
     n_mixtures : int or None, default=None
         Rows of a drawn A; None draws a square one.
     snr_db : float or None, default=None
-        Signal-to-noise ratio of every mixture: white Gaussian noise of variance ``mean(x**2) / 10**(snr_db / 10)`` is added
-        to the mixture x. The mean counts as signal. None adds no noise.
+        Signal-to-noise ratio of every mixture: white Gaussian noise of variance
+        ``mean(x**2) / 10**(snr_db / 10)`` is added to the mixture x. The mean counts as
+        signal. None adds no noise.
     rng : int, numpy.random.Generator or None, default=None
         Source of randomness, for A and then for the noise.
 
@@ -260,7 +319,9 @@ def mix(
     S = np.asarray(S)
     S = S.astype(np.float32 if S.dtype == np.float32 else np.float64, copy=False)
     if S.ndim != 2 or S.size == 0:
-        raise ValueError(f"S has shape {S.shape}: pass (n_samples, n_sources), neither of them 0")
+        raise ValueError(
+            f"S has shape {S.shape}: pass (n_samples, n_sources), neither of them 0"
+        )
     d = S.shape[1]
     generator = np.random.default_rng(rng)
     if A is None:
@@ -268,22 +329,40 @@ def mix(
         A = generator.standard_normal((k, d))
     A = np.array(A, dtype=S.dtype)
     if A.ndim != 2 or A.shape[1] != d or A.shape[0] == 0:
-        raise ValueError(f"A has shape {A.shape} and S has {d} columns: pass A of shape (n_mixtures, {d})")
+        raise ValueError(
+            f"A has shape {A.shape} and S has {d} columns: pass A of shape (n_mixtures,"
+            f" {d})"
+        )
     if n_mixtures is not None and n_mixtures != A.shape[0]:
-        raise ValueError(f"n_mixtures={n_mixtures} but A has {A.shape[0]} rows: omit n_mixtures")
+        raise ValueError(
+            f"n_mixtures={n_mixtures} but A has {A.shape[0]} rows: omit n_mixtures"
+        )
     X = S @ A.T
     if snr_db is not None:
         if not snr_db > -np.inf:
-            raise ValueError(f"snr_db={snr_db!r} is not a ratio in dB: use 30, for example, or None for no noise")
-        amplitude = np.sqrt(np.mean(X**2, axis=0, dtype=np.float64)) * 10 ** (-float(snr_db) / 20)
-        X += (generator.standard_normal(X.shape) * amplitude).astype(X.dtype, copy=False)
+            raise ValueError(
+                f"snr_db={snr_db!r} is not a ratio in dB: use 30, for example, or None"
+                " for no noise"
+            )
+        amplitude = np.sqrt(np.mean(X**2, axis=0, dtype=np.float64)) * 10 ** (
+            -float(snr_db) / 20
+        )
+        X += (generator.standard_normal(X.shape) * amplitude).astype(
+            X.dtype, copy=False
+        )
     return X, A
 
 
 def random_mixing(
-    n_mixtures: int, n_sources: int, condition: float, *, rms: float = 1.0, rng: Rng = None
+    n_mixtures: int,
+    n_sources: int,
+    condition: float,
+    *,
+    rms: float = 1.0,
+    rng: Rng = None,
 ) -> NDArray[np.float64]:
-    """A random mixing matrix of a given condition number: log-spaced singular values between random directions.
+    """A random mixing matrix of a given condition number: log-spaced singular values
+    between random directions.
 
     Parameters
     ----------
@@ -292,7 +371,8 @@ def random_mixing(
     condition : float
         Largest singular value over the smallest, 1 or more.
     rms : float, default=1.0
-        Root mean square of the entries. Mixtures of uncorrelated sources of variance 1 have a mean variance of n_sources rms^2.
+        Root mean square of the entries. Mixtures of uncorrelated sources of variance 1
+        have a mean variance of n_sources rms^2.
     rng : int, numpy.random.Generator or None, default=None
         Source of randomness.
 
@@ -304,11 +384,18 @@ def random_mixing(
     >>> round(float(np.linalg.cond(A)), 6), round(float(np.mean(A**2)), 6)
     (30.0, 1.0)
     """
-    k, d = positive_int("n_mixtures", n_mixtures), positive_int("n_sources", n_sources)
+    k = positive_int("n_mixtures", n_mixtures)
+    d = positive_int("n_sources", n_sources)
     if k < d:
-        raise ValueError(f"n_mixtures={k} is less than n_sources={d}: no condition number is finite; use {d} or more")
+        raise ValueError(
+            f"n_mixtures={k} is less than n_sources={d}: no condition number is finite;"
+            f" use {d} or more"
+        )
     if not 1 <= condition < np.inf:
-        raise ValueError(f"condition={condition!r} is not a condition number: use a finite number of at least 1")
+        raise ValueError(
+            f"condition={condition!r} is not a condition number: use a finite number of"
+            " at least 1"
+        )
     if not 0 < rms < np.inf:
         raise ValueError(f"rms={rms!r} is not a size of entries: use a positive number")
     generator = np.random.default_rng(rng)
@@ -317,11 +404,14 @@ def random_mixing(
     return np.asarray(A * (rms * np.sqrt(k * d) / np.linalg.norm(A)))
 
 
-def paper_mixing(setting: Literal["d3", "d10", "images", "images-printed"]) -> NDArray[np.float64]:
+def paper_mixing(
+    setting: Literal["d3", "d10", "images", "images-printed"],
+) -> NDArray[np.float64]:
     """The paper's mixing matrix, every entry as printed, but for the images.
 
-    *Erratum.* The matrix that the paper prints for the images ("images-printed", squared norm 14.65) is not that of the authors'
-    data ("images", 2.34), with which Algorithm 2 recovers them.
+    *Erratum.* The matrix that the paper prints for the images ("images-printed",
+    squared norm 14.65) is not that of the authors' data ("images", 2.34), with which
+    Algorithm 2 recovers them.
 
     Parameters
     ----------
@@ -335,12 +425,18 @@ def paper_mixing(setting: Literal["d3", "d10", "images", "images-printed"]) -> N
     array([0.031518, 0.38793 , 0.061132])
     """
     if setting not in _PAPER_MIXING:
-        raise ValueError(f"setting={setting!r} is unknown: use one of {', '.join(map(repr, _PAPER_MIXING))}")
+        raise ValueError(
+            f"setting={setting!r} is unknown: use one of"
+            f" {', '.join(map(repr, _PAPER_MIXING))}"
+        )
     return np.array(_PAPER_MIXING[setting])
 
 
 def natural_images(
-    path: str | Path | None = None, *, names: Sequence[str] | None = None, size: int | None = 252
+    path: str | Path | None = None,
+    *,
+    names: Sequence[str] | None = None,
+    size: int | None = 252,
 ) -> Sources:
     """Images as sources: one column per image, one row per pixel.
 
@@ -350,21 +446,26 @@ def natural_images(
         Where the images are:
 
         - None: sample images of scikit-image (``pip install 'bionica[plot]'``);
-        - a folder: its ``sources.npy`` if there is one, otherwise every image file in it, ordered by name;
-        - ``.npy``: an array of shape (n_images, n_pixels), or (n_images, height, width).
+        - a folder: its ``sources.npy`` if there is one, otherwise every image file in
+          it, ordered by name;
+        - ``.npy``: an array of shape (n_images, n_pixels), or (n_images, height,
+          width).
     names : sequence of str, optional
-        Which images, and in what order: names of files, numbers ("0", "1", ...) of the images of an ``.npy``, or, without
-        `path`, some of scikit-image's "camera", "brick", "gravel", "grass" and "moon". By default all that `path` holds, or
-        the first three.
+        Which images, and in what order: names of files, numbers ("0", "1", ...) of the
+        images of an ``.npy``, or, without `path`, some of scikit-image's "camera",
+        "brick", "gravel", "grass" and "moon". By default all that `path` holds, or the
+        first three.
     size : int or None, default=252
-        Images are cropped about their centres to the largest height and width that all of them have, at most `size`. The
-        paper's are 252 by 252. Rows of an (n_images, n_pixels) array are not cropped.
+        Images are cropped about their centres to the largest height and width that all
+        of them have, at most `size`. The paper's are 252 by 252. Rows of an (n_images,
+        n_pixels) array are not cropped.
 
     Returns
     -------
     ndarray of shape (n_pixels, n_images)
-        Pixels in reading order, each image shifted to minimum 0 and scaled to variance 1. Colours become luminance,
-        transparency is ignored. Images are never exactly uncorrelated (`bionica.metrics.correlation_floor`).
+        Pixels in reading order, each image shifted to minimum 0 and scaled to variance
+        1. Colours become luminance, transparency is ignored. Images are never exactly
+        uncorrelated (`bionica.metrics.correlation_floor`).
 
     Examples
     --------
@@ -376,7 +477,9 @@ def natural_images(
     (array([0., 0., 0.]), array([1., 1., 1.]))
     """
     if isinstance(names, str):
-        raise ValueError(f"names={names!r} is one string: pass a sequence, names=({names!r},)")
+        raise ValueError(
+            f"names={names!r} is one string: pass a sequence, names=({names!r},)"
+        )
     labelled = _read_images(None if path is None else Path(path).expanduser(), names)
     images = _crop([_gray(label, image) for label, image in labelled], size)
     S = np.stack([image.ravel() for image in images], axis=1)
@@ -384,23 +487,35 @@ def natural_images(
     deviation = S.std(axis=0)
     for (label, _), spread in zip(labelled, deviation, strict=True):
         if not 0 < spread < np.inf:
-            raise ValueError(f"image {label!r} is constant after cropping, or holds NaN or infinity: omit it")
+            raise ValueError(
+                f"image {label!r} is constant after cropping, or holds NaN or infinity:"
+                " omit it"
+            )
     return np.asarray(S / deviation)
 
 
-def _read_images(path: Path | None, names: Sequence[str] | None) -> list[tuple[str, NDArray[Any]]]:
+def _read_images(
+    path: Path | None, names: Sequence[str] | None
+) -> list[tuple[str, NDArray[Any]]]:
     """Return the images of these names, by default all of them, with their names."""
     if path is not None and (path / "sources.npy").is_file():
         path = path / "sources.npy"
     readers: dict[str, Callable[[], Any]]
     if path is None:
-        names, data = names or _SHIPPED[:3], _skimage_data()
+        names = names or _SHIPPED[:3]
+        data = _skimage_data()
         readers = {name: getattr(data, name) for name in _SHIPPED}
     elif path.suffix.lower() == ".npy":
         stack = np.load(path)
-        if stack.ndim not in (2, 3) or (stack.ndim == 2 and stack.shape[0] > stack.shape[1]):
-            raise ValueError(f"{path} has shape {stack.shape}: save (n_images, n_pixels) or (n_images, height, width)")
-        images = stack if stack.ndim == 3 else stack[:, None, :]  # a flat image is one row high
+        if stack.ndim not in (2, 3) or (
+            stack.ndim == 2 and stack.shape[0] > stack.shape[1]
+        ):
+            raise ValueError(
+                f"{path} has shape {stack.shape}: save (n_images, n_pixels) or"
+                " (n_images, height, width)"
+            )
+        # a flat image is one row high
+        images = stack if stack.ndim == 3 else stack[:, None, :]
         readers = {str(i): partial(np.asarray, image) for i, image in enumerate(images)}
     else:
         files = sorted(path.iterdir()) if path.is_dir() else []
@@ -409,8 +524,11 @@ def _read_images(path: Path | None, names: Sequence[str] | None) -> list[tuple[s
             wanted = f"pass .npy, or a folder with images, {', '.join(IMAGES)}"
             raise FileNotFoundError(f"path={str(path)!r} holds no image: {wanted}")
         readers = {file.name: partial(read_image, file) for file in files}
-    if unknown := [name for name in names or () if name not in readers]:
-        raise ValueError(f"names holds {unknown[0]!r}: choose from {', '.join(map(repr, readers))}")
+    unknown = [name for name in names or () if name not in readers]
+    if unknown:
+        raise ValueError(
+            f"names holds {unknown[0]!r}: choose from {', '.join(map(repr, readers))}"
+        )
     return [(name, readers[name]()) for name in names or readers]
 
 
@@ -419,7 +537,8 @@ def _skimage_data() -> Any:
         from skimage import data
     except ImportError as error:
         raise ImportError(
-            "the sample images need scikit-image: pip install 'bionica[plot]', or pass .npy files"
+            "the sample images need scikit-image: pip install 'bionica[plot]', or pass"
+            " .npy files"
         ) from error
     return data
 
@@ -428,15 +547,29 @@ def _gray(label: str, image: NDArray[Any]) -> NDArray[np.float64]:
     image = np.asarray(image, dtype=np.float64)
     if image.ndim == 3 and image.shape[2] in (1, 2, 3, 4):
         luminance = (0.2125, 0.7154, 0.0721)  # of linear RGB, ITU-R BT.709
-        image = image[..., :3] @ np.array(luminance) if image.shape[2] > 2 else image[..., 0]
+        image = (
+            image[..., :3] @ np.array(luminance)
+            if image.shape[2] > 2
+            else image[..., 0]
+        )
     if image.ndim != 2 or image.size == 0:
-        raise ValueError(f"image {label!r} has shape {image.shape}: pass (height, width) or (height, width, 3)")
+        raise ValueError(
+            f"image {label!r} has shape {image.shape}: pass (height, width) or (height,"
+            " width, 3)"
+        )
     return image
 
 
-def _crop(images: list[NDArray[np.float64]], size: int | None) -> list[NDArray[np.float64]]:
-    height, width = min(i.shape[0] for i in images), min(i.shape[1] for i in images)
+def _crop(
+    images: list[NDArray[np.float64]], size: int | None
+) -> list[NDArray[np.float64]]:
+    height = min(i.shape[0] for i in images)
+    width = min(i.shape[1] for i in images)
     if size is not None and height > 1:
-        height, width = min(height, positive_int("size", size)), min(width, size)
+        height = min(height, positive_int("size", size))
+        width = min(width, size)
     corners = [((i.shape[0] - height) // 2, (i.shape[1] - width) // 2) for i in images]
-    return [i[top : top + height, left : left + width] for i, (top, left) in zip(images, corners, strict=True)]
+    return [
+        i[top : top + height, left : left + width]
+        for i, (top, left) in zip(images, corners, strict=True)
+    ]

@@ -1,6 +1,8 @@
-"""The exceptions of bionica's own. Each has a second base, the built-in exception that callers would expect.
+"""The exceptions of bionica's own. Each has a second base, the built-in exception that
+callers would expect.
 
-A parameter or samples that an estimator cannot use raise a plain ValueError, as everywhere in scikit-learn.
+A parameter or samples that an estimator cannot use raise a plain ValueError, as
+everywhere in scikit-learn.
 """
 
 from typing import Any
@@ -26,14 +28,20 @@ class BionicaError(Exception):
 
 
 class InputError(BionicaError, ValueError):
-    """Data that cannot be read as mixtures. The message names the file, the place and the remedy."""
+    """Data that cannot be read as mixtures.
+
+    The message names the file, the place and the remedy.
+    """
 
     def __init__(self, message: str) -> None:
         super().__init__(printable(message))
 
 
 class OutputError(BionicaError, ValueError):
-    """Something that cannot be written as asked. The message names the file and the remedy."""
+    """Something that cannot be written as asked.
+
+    The message names the file and the remedy.
+    """
 
 
 class ModelFileError(BionicaError, ValueError):
@@ -49,7 +57,8 @@ class ModelFileError(BionicaError, ValueError):
 
 
 class ClusterError(BionicaError, RuntimeError):
-    """A Dask cluster that cannot finish: a worker without bionica, workers that died, a scheduler that is gone.
+    """A Dask cluster that cannot finish: a worker without bionica, workers that died, a
+    scheduler that is gone.
 
     Examples
     --------
@@ -65,7 +74,8 @@ class DivergenceError(BionicaError, ArithmeticError):
     Attributes
     ----------
     sample : int
-        Index of the sample at which it happened, counted from the first that the network has seen.
+        Index of the sample at which it happened, counted from the first that the
+        network has seen.
 
     Examples
     --------

@@ -1,7 +1,9 @@
-"""Networks in plain NumPy: a learning rule as it is printed, which runs wherever a compiled one does.
+"""Networks in plain NumPy: a learning rule as it is printed, which runs wherever a
+compiled one does.
 
-A class says which arrays the network has, what it does with a mixture, and what it does while every output fires. It is an
-estimator: `fit`, `partial_fit`, `transform`, `save`, a sweep and `plot.record_weights` take it. Compiled rules are faster
+A class says which arrays the network has, what it does with a mixture, and what it does
+while every output fires. It is an estimator: `fit`, `partial_fit`, `transform`, `save`,
+a sweep and `plot.record_weights` take it. Compiled rules are faster
 (:doc:`/write-your-own-rule`).
 """
 
@@ -14,28 +16,41 @@ from sklearn.utils import check_random_state
 
 from .estimator import OnlineEstimator, weights
 from .kernels.learner import NetworkLearner, Rate, Schedule
-from .kernels.rule import BOOKKEEPING, Rule, first_state, orthonormal_rows, register, state_class, to_arrays
+from .kernels.rule import (
+    BOOKKEEPING,
+    Rule,
+    first_state,
+    orthonormal_rows,
+    register,
+    state_class,
+    to_arrays,
+)
 from .samples import Array, given_weights
 
 __all__ = ["PlainNetwork"]
 
 
 class PlainNetwork(OnlineEstimator):
-    """Base of networks whose learning rule is a function in plain NumPy. A subclass has `shapes`, `step` and `unmixing`.
+    """Base of networks whose learning rule is a function in plain NumPy. A subclass has
+    `shapes`, `step` and `unmixing`.
 
-    A subclass with parameters of its own has an `__init__` that lists all of its parameters and stores each of them.
+    A subclass with parameters of its own has an `__init__` that lists all of its
+    parameters and stores each of them.
 
     Parameters
     ----------
     n_components : int, default=None
-        Number of sources d. None: the rank of the X of `fit`; in a stream, the number of mixtures.
+        Number of sources d. None: the rank of the X of `fit`; in a stream, the number
+        of mixtures.
     eta0, decay, power : float, default=0.01, 0.001, 1.0
-        The learning rate at sample t (from 0) is ``eta0 / (1 + decay * t) ** power``, as in the paper. If `eta0` is a function of
-        t, it is the whole schedule.
+        The learning rate at sample t (from 0) is ``eta0 / (1 + decay * t) ** power``,
+        as in the paper. If `eta0` is a function of t, it is the whole schedule.
     init : "random" or dict, default="random"
-        Initial arrays: those of `start`, or arrays by the names of `shapes`. They are copied.
+        Initial arrays: those of `start`, or arrays by the names of `shapes`. They are
+        copied.
     n_epochs, shuffle : int, bool, default=1, False
-        How often `fit` presents the data, and whether in random order, another in each epoch (within the blocks of a Dask array).
+        How often `fit` presents the data, and whether in random order, another in each
+        epoch (within the blocks of a Dask array).
     random_state : int, RandomState instance or None, default=None
         Seed of all that is random. A saved model keeps it if it is an int.
 
@@ -69,19 +84,37 @@ class PlainNetwork(OnlineEstimator):
     (2, 2)
     """
 
-    #: The shape of every array by its name: "dk" is (d, k), d outputs and k mixtures. Names that begin with W are attributes, W_.
+    #: The shape of every array by its name: "dk" is (d, k), d outputs and k mixtures.
+    #: Names that begin with W are attributes, W_.
     shapes: ClassVar[dict[str, str]]
 
     def __init_subclass__(cls, **rest: Any) -> None:
         super().__init_subclass__(**rest)
-        if missing := [name for name in ("shapes", "step", "unmixing") if not hasattr(cls, name)]:
-            raise TypeError(f"{cls.__name__} needs {' and '.join(missing)}: see bionica.plain.PlainNetwork")
+        missing = [
+            name for name in ("shapes", "step", "unmixing") if not hasattr(cls, name)
+        ]
+        if missing:
+            raise TypeError(
+                f"{cls.__name__} needs {' and '.join(missing)}: see"
+                " bionica.plain.PlainNetwork"
+            )
         name = f"{cls.__module__}.{cls.__qualname__}"
-        State = state_class(name, [(each, np.ndarray) for each in (*cls.shapes, *BOOKKEEPING)])
-        cls._rule = register(Rule(
-            name, State, dict, cls.shapes, None, None, None,
-            unmixing=lambda state: cls.unmixing(to_arrays(state)), step=lambda *arguments: cls.step(*arguments),
-        ))  # fmt: skip
+        State = state_class(
+            name, [(each, np.ndarray) for each in (*cls.shapes, *BOOKKEEPING)]
+        )
+        cls._rule = register(
+            Rule(
+                name,
+                State,
+                dict,
+                cls.shapes,
+                None,
+                None,
+                None,
+                unmixing=lambda state: cls.unmixing(to_arrays(state)),
+                step=lambda *arguments: cls.step(*arguments),
+            )
+        )
         for name in cls.shapes:
             if name.startswith("W"):
                 setattr(cls, f"{name}_", weights(name, f"The weights {name}."))
@@ -103,42 +136,77 @@ class PlainNetwork(OnlineEstimator):
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
-        self.eta0, self.decay, self.power = eta0, decay, power
+        self.eta0 = eta0
+        self.decay = decay
+        self.power = power
         self.init = init
-        self.n_epochs, self.shuffle = n_epochs, shuffle
+        self.n_epochs = n_epochs
+        self.shuffle = shuffle
         self.random_state = random_state
 
     def start(self, d: int, k: int, rng: np.random.RandomState) -> dict[str, Array]:
-        """Return the arrays before the first mixture. Here a W of shape "dk" has orthonormal rows, others are I; the rest is 0."""
-        sizes, arrays = {"d": d, "k": k}, {}
+        """Return the arrays before the first mixture.
+
+        Here a W of shape "dk" has orthonormal rows, others are I; the rest is 0.
+        """
+        sizes = {"d": d, "k": k}
+        arrays = {}
         for name, letters in self.shapes.items():
             if set(letters) - set(sizes):
                 raise ValueError(
-                    f"{type(self).__name__} has {name} of shape {letters!r}, and lengths other than d and k are not known: write "
-                    "start(self, d, k, rng), which returns the arrays"
+                    f"{type(self).__name__} has {name} of shape {letters!r}, and"
+                    " lengths other than d and k are not known: write start(self, d,"
+                    " k, rng), which returns the arrays"
                 )
             shape = tuple(sizes[letter] for letter in letters)
             if letters == "dk" and name.startswith("W"):
                 arrays[name] = orthonormal_rows(rng, d, k)
             else:
-                arrays[name] = np.eye(shape[0], shape[-1]) if name.startswith("W") and letters[1:] else np.zeros(shape)
+                arrays[name] = (
+                    np.eye(shape[0], shape[-1])
+                    if name.startswith("W") and letters[1:]
+                    else np.zeros(shape)
+                )
         return arrays
 
-    def _learner_for(self, k: int, dtype: Any, X: Any = None, state: Any = None) -> NetworkLearner:
+    def _learner_for(
+        self, k: int, dtype: Any, X: Any = None, state: Any = None
+    ) -> NetworkLearner:
         if state is None:
-            d, rng = self._number_of_outputs(k, X), check_random_state(self.random_state)
-            arrays = {name: np.array(A, dtype) for name, A in self.start(d, k, rng).items() if name in self.shapes}
+            d = self._number_of_outputs(k, X)
+            rng = check_random_state(self.random_state)
+            arrays = {
+                name: np.array(A, dtype)
+                for name, A in self.start(d, k, rng).items()
+                if name in self.shapes
+            }
             sizes = {"d": d, "k": k}
             for name, letters in self.shapes.items():
                 array = arrays.get(name, np.empty(()))
-                shape = tuple(sizes.setdefault(letter, n) for letter, n in zip(letters, array.shape, strict=False))
+                shape = tuple(
+                    sizes.setdefault(letter, n)
+                    for letter, n in zip(letters, array.shape, strict=False)
+                )
                 if len(letters) != array.ndim or shape != array.shape:
                     raise ValueError(
-                        f"start of {type(self).__name__} has {name} of shape {array.shape}, not {letters!r}: {sizes}"
+                        f"start of {type(self).__name__} has {name} of shape"
+                        f" {array.shape}, not {letters!r}: {sizes}"
                         if name in arrays
-                        else f"start of {type(self).__name__} returned no {name}: it returns all arrays of shapes"
+                        else (
+                            f"start of {type(self).__name__} returned no {name}: it"
+                            " returns all arrays of shapes"
+                        )
                     )
-            state = first_state(self._rule, dtype, rng, {"fired": np.zeros(d)} | arrays | given_weights(self, arrays))
+            state = first_state(
+                self._rule,
+                dtype,
+                rng,
+                {"fired": np.zeros(d)} | arrays | given_weights(self, arrays),
+            )
         common = inspect.signature(PlainNetwork).parameters
-        own = {name: deepcopy(value) for name, value in self.get_params(deep=False).items() if name not in common}
+        own = {
+            name: deepcopy(value)
+            for name, value in self.get_params(deep=False).items()
+            if name not in common
+        }
         return NetworkLearner(state, own, [Schedule(self.eta0, self.decay, self.power)])

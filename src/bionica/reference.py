@@ -1,13 +1,17 @@
-"""The paper in plain NumPy, as printed: Lipshutz, Pehlevan and Chklovskii (2022), "Biologically plausible single-layer networks
-for nonnegative independent component analysis". The compiled networks of `bionica` are tested against these functions.
+"""The paper in plain NumPy, as printed: Lipshutz, Pehlevan and Chklovskii (2022),
+"Biologically plausible single-layer networks for nonnegative independent component
+analysis". The compiled networks of `bionica` are tested against these functions.
 
-One line of code for one line of an algorithm box, with the paper's symbols and the equation numbers of its LaTeX source. One line
-is not as printed: (9) and (15) are solved (`settle`) instead of repeated, unless a network has a gamma.
+One line of code for one line of an algorithm box, with the paper's symbols and the
+equation numbers of its LaTeX source. One line is not as printed: (9) and (15) are
+solved (`settle`) instead of repeated, unless a network has a gamma.
 
-An online algorithm is two functions. One returns the network before the first mixture: a dict of weights (orthonormal rows and
-identities) and running means by their names in the paper. Change its entries to begin elsewhere, to repeat (9) or (15) with a given
-``gamma``, or to limit the ``window`` of the running means: from then on their weight is 1/window. The other function takes one
-mixture, changes the arrays in that dict and returns the output, ``y = step(state, x, eta)``. `repair` applies what appendix C adds,
+An online algorithm is two functions. One returns the network before the first mixture:
+a dict of weights (orthonormal rows and identities) and running means by their names in
+the paper. Change its entries to begin elsewhere, to repeat (9) or (15) with a given
+``gamma``, or to limit the ``window`` of the running means: from then on their weight is
+1/window. The other function takes one mixture, changes the arrays in that dict and
+returns the output, ``y = step(state, x, eta)``. `repair` applies what appendix C adds,
 and `run` is the loop over the mixtures:
 
     Algorithm 1         `interneuron`, `interneuron_step`            offline: `offline_interneuron_step`
@@ -18,7 +22,8 @@ and `run` is the loop over the mixtures:
 
 Mixtures are the rows of X, sources those of S, outputs those of Y.
 
-Objectives, where d. means centred over the samples and C_xx^+ is the Moore-Penrose inverse; none of them forms a T x T matrix:
+Objectives, where d. means centred over the samples and C_xx^+ is the Moore-Penrose
+inverse; none of them forms a T x T matrix:
 
     (1), (3)     `whitening_objective`, with the constraint `whitening_excess` = 0
     (2)          `nsm_objective`
@@ -52,13 +57,15 @@ State = dict[str, Any]
 Step = Callable[[State, Array, float], Array]
 
 
-# --------------------------------------------------------------------------------------------------- neurons at rest
+# --- neurons at rest
 
 
 def settle(W_zz: Array, c: Array, gamma: float | None = None) -> Array:
-    """Return the fixed point of (15), z <- [z + gamma (c - W_zz z)]_+, for a symmetric positive definite W_zz.
+    """Return the fixed point of (15), z <- [z + gamma (c - W_zz z)]_+, for a symmetric
+    positive definite W_zz.
 
-    Without gamma as the minimum of z'W_zz z/2 - c'z over z >= 0, a nonnegative least-squares problem.
+    Without gamma as the minimum of z'W_zz z/2 - c'z over z >= 0, a nonnegative
+    least-squares problem.
 
     Examples
     --------
@@ -68,15 +75,22 @@ def settle(W_zz: Array, c: Array, gamma: float | None = None) -> Array:
     """
     if gamma is None:
         L = np.linalg.cholesky(W_zz)
-        return np.asarray(nnls(L.T, np.linalg.solve(L, c))[0])  # |L'z - L^-1 c|^2/2 = z'W_zz z/2 - c'z + constant
-    return _repeat(lambda z: np.maximum(z + gamma * (c - W_zz @ z), 0), np.zeros(len(c)), gamma, c)
+        # |L'z - L^-1 c|^2/2 = z'W_zz z/2 - c'z + constant
+        return np.asarray(nnls(L.T, np.linalg.solve(L, c))[0])
+    return _repeat(
+        lambda z: np.maximum(z + gamma * (c - W_zz @ z), 0), np.zeros(len(c)), gamma, c
+    )
 
 
-def settle_interneurons(W_yn: Array, W_ny: Array, c: Array, gamma: float | None = None) -> tuple[Array, Array]:
-    """Return the fixed point of (9), y <- [y + gamma (c - W_ny n)]_+ and n <- n + gamma (W_yn y - n).
+def settle_interneurons(
+    W_yn: Array, W_ny: Array, c: Array, gamma: float | None = None
+) -> tuple[Array, Array]:
+    """Return the fixed point of (9), y <- [y + gamma (c - W_ny n)]_+ and n <- n + gamma
+    (W_yn y - n).
 
-    For W_ny = W_yn' it is that of (15) with W_yn'W_yn for W_zz. If W_ny differs (appendix B), or with gamma, (9) is repeated; the
-    default gamma is then 1, or ``(|W_yn| |W_ny|)^-1/2`` if this is smaller.
+    For W_ny = W_yn' it is that of (15) with W_yn'W_yn for W_zz. If W_ny differs
+    (appendix B), or with gamma, (9) is repeated; the default gamma is then 1, or
+    ``(|W_yn| |W_ny|)^-1/2`` if this is smaller.
 
     Examples
     --------
@@ -86,10 +100,14 @@ def settle_interneurons(W_yn: Array, W_ny: Array, c: Array, gamma: float | None 
     if gamma is None and np.abs(W_ny - W_yn.T).max() < 1e-12:
         y = settle(W_ny @ W_yn, c)
         return y, W_yn @ y
-    d, gamma = len(c), gamma or 1 / max(float(np.linalg.norm(W_yn) * np.linalg.norm(W_ny)) ** 0.5, 1)
+    d = len(c)
+    gamma = gamma or 1 / max(
+        float(np.linalg.norm(W_yn) * np.linalg.norm(W_ny)) ** 0.5, 1
+    )
 
     def dynamics(yn: Array) -> Array:
-        y, n = yn[:d], yn[d:]
+        y = yn[:d]
+        n = yn[d:]
         y = np.maximum(y + gamma * (c - W_ny @ n), 0)
         return np.append(y, n + gamma * (W_yn @ y - n))
 
@@ -97,19 +115,28 @@ def settle_interneurons(W_yn: Array, W_ny: Array, c: Array, gamma: float | None 
     return yn[:d], yn[d:]
 
 
-def _repeat(dynamics: Callable[[Array], Array], activity: Array, gamma: float, c: Array) -> Array:
+def _repeat(
+    dynamics: Callable[[Array], Array], activity: Array, gamma: float, c: Array
+) -> Array:
     for _ in range(100_000):
-        before, activity = activity, dynamics(activity)
+        before = activity
+        activity = dynamics(activity)
         if np.abs(activity - before).max() <= 1e-12 * gamma * np.abs(c).max():
             return activity
-    raise ArithmeticError(f"the neurons have not settled in 100,000 steps of gamma={gamma}: lower gamma, or use None")
+    raise ArithmeticError(
+        f"the neurons have not settled in 100,000 steps of gamma={gamma}: lower gamma,"
+        " or use None"
+    )
 
 
-# ---------------------------------------------------------------------------------------- Algorithm 1 (section 4.1)
+# --- Algorithm 1 (section 4.1)
 
 
-def interneuron(d: int, k: int, rng: np.random.Generator, m: int | None = None) -> State:
-    """Return Algorithm 1 before the first mixture: d outputs, k inputs, m interneurons (None: d).
+def interneuron(
+    d: int, k: int, rng: np.random.Generator, m: int | None = None
+) -> State:
+    """Return Algorithm 1 before the first mixture: d outputs, k inputs, m interneurons
+    (None: d).
 
     Examples
     --------
@@ -117,7 +144,11 @@ def interneuron(d: int, k: int, rng: np.random.Generator, m: int | None = None) 
     (4, 2)
     """
     m = d if m is None else m
-    weights = {"W_xy": _orthonormal_rows(d, k, rng), "W_yn": np.eye(m, d), "W_ny": np.eye(d, m)}
+    weights = {
+        "W_xy": _orthonormal_rows(d, k, rng),
+        "W_yn": np.eye(m, d),
+        "W_ny": np.eye(d, m),
+    }
     means = {"x_bar": np.zeros(k), "y_bar": np.zeros(d), "n_bar": np.zeros(m)}
     return {**weights, **means, "gamma": None, **_common(d, rng)}
 
@@ -125,7 +156,8 @@ def interneuron(d: int, k: int, rng: np.random.Generator, m: int | None = None) 
 def interneuron_step(state: State, x: Array, eta: float) -> Array:
     """Algorithm 1, Bio-NICA with interneurons, for one mixture.
 
-    *Errata.* Appendix B cites Algorithm 2 for these updates. W_ny - W_yn' shrinks by (1 - eta)^t only if eta is constant.
+    *Errata.* Appendix B cites Algorithm 2 for these updates. W_ny - W_yn' shrinks by (1
+    - eta)^t only if eta is constant.
 
     Examples
     --------
@@ -133,8 +165,13 @@ def interneuron_step(state: State, x: Array, eta: float) -> Array:
     >>> interneuron_step(network, np.array([1.0, -1.0]), eta=0.1)
     array([1., 0.])
     """
-    W_xy, W_yn, W_ny = state["W_xy"], state["W_yn"], state["W_ny"]
-    x_bar, y_bar, n_bar = state["x_bar"], state["y_bar"], state["n_bar"]  # views: += changes the network
+    W_xy = state["W_xy"]
+    W_yn = state["W_yn"]
+    W_ny = state["W_ny"]
+    # views: += changes the network
+    x_bar = state["x_bar"]
+    y_bar = state["y_bar"]
+    n_bar = state["n_bar"]
     t = _count(state)  # the box's t, or the window
     y, n = settle_interneurons(W_yn, W_ny, W_xy @ x, state["gamma"])  # (9)
     x_bar += (x - x_bar) / t
@@ -147,9 +184,11 @@ def interneuron_step(state: State, x: Array, eta: float) -> Array:
 
 
 def offline_interneuron_step(state: State, X: Array, eta: float) -> Array:
-    """Algorithm 1 offline: all mixtures at rest, then a step of descent-ascent on L_1 (5).
+    """Algorithm 1 offline: all mixtures at rest, then a step of descent-ascent on L_1
+    (5).
 
-    *Errata.* Two lines of section 4.1 have N in R^(d x T); it is R^(m x T). In (20) and (21) N'N needs a factor 1/2, as in L_1.
+    *Errata.* Two lines of section 4.1 have N in R^(d x T); it is R^(m x T). In (20) and
+    (21) N'N needs a factor 1/2, as in L_1.
 
     Examples
     --------
@@ -157,17 +196,23 @@ def offline_interneuron_step(state: State, X: Array, eta: float) -> Array:
     >>> offline_interneuron_step(network, np.eye(2), eta=0.1)
     array([[1., 0.], [0., 1.]])
     """
-    W_xy, W_yn, W_ny, T = state["W_xy"], state["W_yn"], state["W_ny"], len(X)
+    W_xy = state["W_xy"]
+    W_yn = state["W_yn"]
+    W_ny = state["W_ny"]
+    T = len(X)
     YN = [settle_interneurons(W_yn, W_ny, W_xy @ x, state["gamma"]) for x in X]  # (6)
     Y, N = (np.array(rows) for rows in zip(*YN, strict=True))
-    dX, dY, dN = _centred(X), _centred(Y), _centred(N)  # samples are columns, as in the paper
+    # samples are columns, as in the paper
+    dX = _centred(X)
+    dY = _centred(Y)
+    dN = _centred(N)
     W_xy += eta * (dY @ dX.T / T - W_xy)  # (7)
     W_ny += eta * (dY @ dN.T / T - W_ny)
     W_yn += eta * (dN @ dY.T / T - W_yn)  # (8)
     return Y
 
 
-# ---------------------------------------------------------------------------------------- Algorithm 2 (section 4.2)
+# --- Algorithm 2 (section 4.2)
 
 
 def two_compartment(d: int, k: int, rng: np.random.Generator, tau: float) -> State:
@@ -186,8 +231,9 @@ def two_compartment(d: int, k: int, rng: np.random.Generator, tau: float) -> Sta
 def two_compartment_step(state: State, x: Array, eta: float) -> Array:
     """Algorithm 2, Bio-NICA with 2-compartmental neurons, for one mixture.
 
-    *Erratum.* The text of section 4.2 replaces Z X'/T and Z Z'/T by products of centred activities; the box and L_2 do not
-    centre them. The box is what converges to the sources, and what is here.
+    *Erratum.* The text of section 4.2 replaces Z X'/T and Z Z'/T by products of centred
+    activities; the box and L_2 do not centre them. The box is what converges to the
+    sources, and what is here.
 
     Examples
     --------
@@ -195,7 +241,11 @@ def two_compartment_step(state: State, x: Array, eta: float) -> Array:
     >>> two_compartment_step(network, np.array([1.0, -1.0]), eta=0.1)
     array([1., 0.])
     """
-    W_xz, W_zz, x_bar, c_bar, tau = state["W_xz"], state["W_zz"], state["x_bar"], state["c_bar"], state["tau"]
+    W_xz = state["W_xz"]
+    W_zz = state["W_zz"]
+    x_bar = state["x_bar"]
+    c_bar = state["c_bar"]
+    tau = state["tau"]
     t = _count(state)
     c = W_xz @ x
     z = settle(W_zz, c, state["gamma"])  # (15)
@@ -207,7 +257,8 @@ def two_compartment_step(state: State, x: Array, eta: float) -> Array:
 
 
 def offline_two_compartment_step(state: State, X: Array, eta: float) -> Array:
-    """Algorithm 2 offline: all mixtures at rest, then a step of descent-ascent on L_2 (12).
+    """Algorithm 2 offline: all mixtures at rest, then a step of descent-ascent on L_2
+    (12).
 
     Examples
     --------
@@ -215,8 +266,12 @@ def offline_two_compartment_step(state: State, X: Array, eta: float) -> Array:
     >>> offline_two_compartment_step(network, np.eye(2), eta=0.1)
     array([[1., 0.], [0., 1.]])
     """
-    W_xz, W_zz, tau, T = state["W_xz"], state["W_zz"], state["tau"], len(X)
-    Z = np.array([settle(W_zz, W_xz @ x, state["gamma"]) for x in X]).T  # samples are columns, as in the paper
+    W_xz = state["W_xz"]
+    W_zz = state["W_zz"]
+    tau = state["tau"]
+    T = len(X)
+    # samples are columns, as in the paper
+    Z = np.array([settle(W_zz, W_xz @ x, state["gamma"]) for x in X]).T
     X = X.T
     C_xx = np.atleast_2d(np.cov(X, bias=True))
     W_xz += 2 * eta * (Z @ X.T / T - W_xz @ C_xx)  # (13)
@@ -224,28 +279,41 @@ def offline_two_compartment_step(state: State, X: Array, eta: float) -> Array:
     return Z.T
 
 
-# -------------------------------------------------------------------------------- the compared methods (appendix C)
+# --- the compared methods (appendix C)
 
 
 def two_layer_nsm(d: int, k: int, rng: np.random.Generator) -> State:
     """Return the 2-layer NSM of Pehlevan et al. (2017) before the first mixture.
 
-    Inputs x, whitened activities h with interneurons g, outputs y; ``zeta`` are eta0 and gamma of the whitening layer's rate.
+    Inputs x, whitened activities h with interneurons g, outputs y; ``zeta`` are eta0
+    and gamma of the whitening layer's rate.
 
     Examples
     --------
     >>> two_layer_nsm(d=2, k=3, rng=np.random.default_rng(0))["W_xh"].shape
     (2, 3)
     """
-    first = {"W_xh": _orthonormal_rows(d, k, rng), "W_hg": np.eye(d), "zeta": (0.01, 0.01)}
+    first = {
+        "W_xh": _orthonormal_rows(d, k, rng),
+        "W_hg": np.eye(d),
+        "zeta": (0.01, 0.01),
+    }
     means = {"x_bar": np.zeros(k), "h_bar": np.zeros(d), "g_bar": np.zeros(d)}
-    return {**first, **means, "W_hy": _orthonormal_rows(d, d, rng), "W_yy": np.eye(d), **_common(d, rng)}
+    return {
+        **first,
+        **means,
+        "W_hy": _orthonormal_rows(d, d, rng),
+        "W_yy": np.eye(d),
+        **_common(d, rng),
+    }
 
 
 def two_layer_nsm_step(state: State, x: Array, eta: float) -> Array:
-    """2-layer NSM for one mixture: noncentered whitening (Algorithm 1 without rectification), then similarity matching (2).
+    """2-layer NSM for one mixture: noncentered whitening (Algorithm 1 without
+    rectification), then similarity matching (2).
 
-    The rules are those of Pehlevan et al. (2017), with the paper's rates in place of the cumulated activity of each neuron.
+    The rules are those of Pehlevan et al. (2017), with the paper's rates in place of
+    the cumulated activity of each neuron.
 
     Examples
     --------
@@ -253,11 +321,17 @@ def two_layer_nsm_step(state: State, x: Array, eta: float) -> Array:
     >>> two_layer_nsm_step(network, np.array([1.0, -1.0]), eta=0.1)
     array([1., 0.])
     """
-    W_xh, W_hg, W_hy, W_yy = state["W_xh"], state["W_hg"], state["W_hy"], state["W_yy"]
-    x_bar, h_bar, g_bar = state["x_bar"], state["h_bar"], state["g_bar"]
+    W_xh = state["W_xh"]
+    W_hg = state["W_hg"]
+    W_hy = state["W_hy"]
+    W_yy = state["W_yy"]
+    x_bar = state["x_bar"]
+    h_bar = state["h_bar"]
+    g_bar = state["g_bar"]
     zeta = learning_rate(state["t"], *state["zeta"])
     t = _count(state)
-    h = np.linalg.solve(W_hg.T @ W_hg, W_xh @ x)  # at rest W_xh x = W_hg'g, with g = W_hg h
+    # at rest W_xh x = W_hg'g, with g = W_hg h
+    h = np.linalg.solve(W_hg.T @ W_hg, W_xh @ x)
     g = W_hg @ h
     y = settle(W_yy, W_hy @ h)
     x_bar += (x - x_bar) / t
@@ -271,7 +345,8 @@ def two_layer_nsm_step(state: State, x: Array, eta: float) -> Array:
 
 
 def noncentered_whitening(X: Array, d: int) -> Array:
-    """Return F = Lambda^-1/2 U' of section 3.2 for the d largest eigenvalues: cov(F x) = I, and F x keeps its mean.
+    """Return F = Lambda^-1/2 U' of section 3.2 for the d largest eigenvalues: cov(F x)
+    = I, and F x keeps its mean.
 
     Examples
     --------
@@ -279,12 +354,16 @@ def noncentered_whitening(X: Array, d: int) -> Array:
     array([[1., 0.]])
     """
     C_xx = np.atleast_2d(np.cov(X.T, bias=True))
-    Lambda, U = (M[..., : -d - 1 : -1] for M in np.linalg.eigh(C_xx))  # the last d, in descending order
+    # the last d, in descending order
+    Lambda, U = (M[..., : -d - 1 : -1] for M in np.linalg.eigh(C_xx))
     return np.asarray((U / np.sqrt(Lambda)).T)
 
 
-def nonnegative_pca(d: int, k: int, rng: np.random.Generator, F: Array | None = None) -> State:
-    """Return online Nonnegative PCA (Plumbley and Oja, 2004) before the first mixture; F whitens (None: they are white).
+def nonnegative_pca(
+    d: int, k: int, rng: np.random.Generator, F: Array | None = None
+) -> State:
+    """Return online Nonnegative PCA (Plumbley and Oja, 2004) before the first mixture;
+    F whitens (None: they are white).
 
     Examples
     --------
@@ -296,7 +375,8 @@ def nonnegative_pca(d: int, k: int, rng: np.random.Generator, F: Array | None = 
 
 
 def nonnegative_pca_step(state: State, x: Array, eta: float) -> Array:
-    """Nonnegative PCA for one mixture. The rule is not local: a synapse needs W'y, a sum over all outputs.
+    """Nonnegative PCA for one mixture. The rule is not local: a synapse needs W'y, a
+    sum over all outputs.
 
     Examples
     --------
@@ -304,20 +384,22 @@ def nonnegative_pca_step(state: State, x: Array, eta: float) -> Array:
     >>> nonnegative_pca_step(network, np.array([1.0, -1.0]), eta=0.1)
     array([1., 0.])
     """
-    W, h = state["W"], state["F"] @ x
+    W = state["W"]
+    h = state["F"] @ x
     _count(state)
     y = np.maximum(W @ h, 0)
     W += eta * np.outer(y, h - W.T @ y)
     return np.asarray(y)
 
 
-# ------------------------------------------------------------------------------------- objectives (sections 2 to 4)
+# --- objectives (sections 2 to 4)
 
 
 def whitening_objective(Y: Array, X: Array) -> float:
     """(1), and (3) if Y is nonnegative: -Tr(dY'dY dX'dX) = -|dY dX'|_F^2.
 
-    Minimal over cov(Y) <= I and Y = F X at a noncentered whitening of X; over Y >= 0, too, at a permutation of the sources.
+    Minimal over cov(Y) <= I and Y = F X at a noncentered whitening of X; over Y >= 0,
+    too, at a permutation of the sources.
 
     Examples
     --------
@@ -329,7 +411,8 @@ def whitening_objective(Y: Array, X: Array) -> float:
 
 
 def whitening_excess(Y: Array) -> float:
-    """By how much Y violates the constraint dY'dY <= T I of (1) and (3): the largest eigenvalue of cov(Y) - I, at least 0.
+    """By how much Y violates the constraint dY'dY <= T I of (1) and (3): the largest
+    eigenvalue of cov(Y) - I, at least 0.
 
     Examples
     --------
@@ -341,10 +424,11 @@ def whitening_excess(Y: Array) -> float:
 
 
 def nsm_objective(Z: Array, Y: Array) -> float:
-    """(2), nonnegative similarity matching: |Z'Z - Y'Y|_F^2, minimal over Z >= 0 where Z is a rotation of the whitened Y.
+    """(2), nonnegative similarity matching: |Z'Z - Y'Y|_F^2, minimal over Z >= 0 where
+    Z is a rotation of the whitened Y.
 
-    With [Z Y] = Q [R_z R_y], where Q has orthonormal columns, it equals |R_z R_z' - R_y R_y'|_F^2. This needs no T x T matrix and
-    has no cancellation near the minimum.
+    With [Z Y] = Q [R_z R_y], where Q has orthonormal columns, it equals |R_z R_z' - R_y
+    R_y'|_F^2. This needs no T x T matrix and has no cancellation near the minimum.
 
     Examples
     --------
@@ -360,7 +444,8 @@ def nsm_objective(Z: Array, Y: Array) -> float:
 
 
 def combined_nsm_objective(Z: Array, X: Array) -> float:
-    """(4): |Z'Z - X' C_xx^+ X|_F^2, where C_xx^+ has the rank d of Z; minimal over Z >= 0 at a permutation of the sources.
+    """(4): |Z'Z - X' C_xx^+ X|_F^2, where C_xx^+ has the rank d of Z; minimal over Z >=
+    0 at a permutation of the sources.
 
     Examples
     --------
@@ -371,10 +456,14 @@ def combined_nsm_objective(Z: Array, X: Array) -> float:
     return nsm_objective(Z, X @ noncentered_whitening(X, Z.shape[1]).T)
 
 
-def interneuron_objective(Y: Array, N: Array, W_xy: Array, W_yn: Array, X: Array) -> float:
-    """L_1 of (5), the min-max form of (3): minimised over Y and W_xy, maximised over N and W_yn.
+def interneuron_objective(
+    Y: Array, N: Array, W_xy: Array, W_yn: Array, X: Array
+) -> float:
+    """L_1 of (5), the min-max form of (3): minimised over Y and W_xy, maximised over N
+    and W_yn.
 
-    *Erratum.* Appendix A has N'N in (20) and (21) without the factor 1/2 that L_1 gives it, and that N = W_yn Y (19) needs.
+    *Erratum.* Appendix A has N'N in (20) and (21) without the factor 1/2 that L_1 gives
+    it, and that N = W_yn Y (19) needs.
 
     Examples
     --------
@@ -382,13 +471,18 @@ def interneuron_objective(Y: Array, N: Array, W_xy: Array, W_yn: Array, X: Array
     >>> interneuron_objective(X, np.zeros((2, 2)), np.eye(2), np.zeros((2, 2)), X)
     -2.0
     """
-    dX, dY, dN = _centred(X), _centred(Y), _centred(N)
-    activity = 2 * np.sum(dN * (W_yn @ dY)) - 2 * np.sum(dY * (W_xy @ dX)) - np.sum(dN**2)
+    dX = _centred(X)
+    dY = _centred(Y)
+    dN = _centred(N)
+    activity = (
+        2 * np.sum(dN * (W_yn @ dY)) - 2 * np.sum(dY * (W_xy @ dX)) - np.sum(dN**2)
+    )
     return float(activity / len(X) - np.sum(W_yn**2) + np.sum(W_xy**2))
 
 
 def two_compartment_objective(Z: Array, W_xz: Array, W_zz: Array, X: Array) -> float:
-    """L_2 of (12), the min-max form of (4) as expanded in (10): minimised over Z and W_xz, maximised over W_zz.
+    """L_2 of (12), the min-max form of (4) as expanded in (10): minimised over Z and
+    W_xz, maximised over W_zz.
 
     Examples
     --------
@@ -396,7 +490,8 @@ def two_compartment_objective(Z: Array, W_xz: Array, W_zz: Array, X: Array) -> f
     >>> two_compartment_objective(X, np.eye(2), np.eye(2), X)
     -12.0
     """
-    dX, T = _centred(X), len(X)
+    dX = _centred(X)
+    T = len(X)
     activity = np.sum(Z.T * (W_zz @ Z.T)) - 2 * np.sum(Z.T * (W_xz @ X.T))
     return float(2 / T * activity - np.sum(W_zz**2) + 2 * np.sum((W_xz @ dX) ** 2) / T)
 
@@ -406,11 +501,12 @@ def _centred(M: Array) -> Array:
     return np.asarray((M - M.mean(axis=0)).T)
 
 
-# ------------------------------------------------------------------------------------- numerical experiments (appendix C)
+# --- numerical experiments (appendix C)
 
 
 def learning_rate(t: Any, eta0: float, gamma: float) -> Any:
-    """(22): eta_t = eta0 / (1 + gamma t). The first mixture has t = 0, as in the authors' code.
+    """(22): eta_t = eta0 / (1 + gamma t). The first mixture has t = 0, as in the
+    authors' code.
 
     Examples
     --------
@@ -421,12 +517,15 @@ def learning_rate(t: Any, eta0: float, gamma: float) -> Any:
 
 
 def repair(state: State, y: Array) -> None:
-    """Apply the repairs of appendix C to any of the four networks, after a step that returned y.
+    """Apply the repairs of appendix C to any of the four networks, after a step that
+    returned y.
 
-    Output neurons that have not been active so far have their feedforward weights flipped. Every 100 mixtures, rows of W_xy with a
-    norm below 0.1 become random, and singular values of W_xy, W_yn, W_ny and eigenvalues of W_zz below 0.01 become 1.
+    Output neurons that have not been active so far have their feedforward weights
+    flipped. Every 100 mixtures, rows of W_xy with a norm below 0.1 become random, and
+    singular values of W_xy, W_yn, W_ny and eigenvalues of W_zz below 0.01 become 1.
 
-    *Erratum.* The authors' code flips a neuron once, after mixture 101, if silent in the first 100.
+    *Erratum.* The authors' code flips a neuron once, after mixture 101, if silent in
+    the first 100.
 
     Examples
     --------
@@ -436,10 +535,13 @@ def repair(state: State, y: Array) -> None:
     array([[ 1.,  0.], [-0., -1.]])
     """
     state["fired"] |= y > 0
-    for name in {"W_xy", "W_xz", "W_hy", "W"} & state.keys():  # the feedforward inputs of the output neurons
+    # the feedforward inputs of the output neurons
+    for name in {"W_xy", "W_xz", "W_hy", "W"} & state.keys():
         state[name][~state["fired"]] *= -1
     if "W_xy" in state and state["t"] % 100 == 0:  # Algorithm 1
-        W_xy, W_yn, W_ny = state["W_xy"], state["W_yn"], state["W_ny"]
+        W_xy = state["W_xy"]
+        W_yn = state["W_yn"]
+        W_ny = state["W_ny"]
         for i in np.flatnonzero(np.linalg.norm(W_xy, axis=1) < 0.1):
             W_xy[i] = state["rng"].standard_normal(W_xy.shape[1])
         for W in (W_xy, W_yn, W_ny):
@@ -452,8 +554,15 @@ def repair(state: State, y: Array) -> None:
             state["W_zz"][:] = U * np.where(Lambda < 0.01, 1, Lambda) @ U.T
 
 
-def run(step: Step, state: State, X: Array, rates: Array, repair: Callable[..., None] | None = None) -> Array:
-    """Present the rows of X to a network, one after the other; return its outputs as they came. `state` is changed.
+def run(
+    step: Step,
+    state: State,
+    X: Array,
+    rates: Array,
+    repair: Callable[..., None] | None = None,
+) -> Array:
+    """Present the rows of X to a network, one after the other; return its outputs as
+    they came. `state` is changed.
 
     Examples
     --------
@@ -470,9 +579,11 @@ def run(step: Step, state: State, X: Array, rates: Array, repair: Callable[..., 
 
 
 def error_curve(S: Array, Y: Array) -> Array:
-    """Return error(t) of section 5, the mean of `|s - P y|^2/d` up to t with the permutation P that is best at the end.
+    """Return error(t) of section 5, the mean of `|s - P y|^2/d` up to t with the
+    permutation P that is best at the end.
 
-    *Erratum.* The authors' code leaves out the first mixture (their `permutation_error` at a0cda5a).
+    *Erratum.* The authors' code leaves out the first mixture (their `permutation_error`
+    at a0cda5a).
 
     Examples
     --------
@@ -482,7 +593,9 @@ def error_curve(S: Array, Y: Array) -> Array:
     T, d = S.shape
     squares = [[np.sum((s - y) ** 2) for y in Y.T] for s in S.T]
     P = linear_sum_assignment(squares)[1]
-    return np.asarray(np.cumsum(np.sum((S - Y[:, P]) ** 2, axis=1)) / (d * np.arange(1, T + 1)))
+    return np.asarray(
+        np.cumsum(np.sum((S - Y[:, P]) ** 2, axis=1)) / (d * np.arange(1, T + 1))
+    )
 
 
 def _orthonormal_rows(d: int, k: int, rng: np.random.Generator) -> Array:
@@ -500,7 +613,7 @@ def _count(state: State) -> float:
     return float(min(state["t"], state["window"]))
 
 
-# ---------------------------------------------------------------------------------------- LocalNICA (not in the paper)
+# --- LocalNICA (not in the paper)
 
 
 def local_nica(d: int, k: int, rng: np.random.Generator) -> State:
@@ -512,13 +625,28 @@ def local_nica(d: int, k: int, rng: np.random.Generator) -> State:
     (2, 3)
     """
     first = {"mean": 0.0, "variance": 0.0, "change": 0.0, "last": 0.0, "pace": 0.05}
-    own = {of: {name: np.full(n, value) for name, value in first.items()} for of, n in (("x", k), ("c", d))}
-    weights = {"W_xz": np.zeros((d, k)), "U": 10 * np.sqrt(k) * _orthonormal_rows(d, k, rng), "W_zz": 5 * np.eye(d)}
-    return {**weights, **own, "z_bar": np.zeros(d), "n": np.zeros(d), "connected": np.zeros(k, bool), **_common(d, rng)}
+    own = {
+        of: {name: np.full(n, value) for name, value in first.items()}
+        for of, n in (("x", k), ("c", d))
+    }
+    weights = {
+        "W_xz": np.zeros((d, k)),
+        "U": 10 * np.sqrt(k) * _orthonormal_rows(d, k, rng),
+        "W_zz": 5 * np.eye(d),
+    }
+    return {
+        **weights,
+        **own,
+        "z_bar": np.zeros(d),
+        "n": np.zeros(d),
+        "connected": np.zeros(k, bool),
+        **_common(d, rng),
+    }
 
 
 def local_nica_step(state: State, x: Array) -> Array:
-    """LocalNICA for one mixture; equations as numbered in `bionica.networks.local_nica`.
+    """LocalNICA for one mixture; equations as numbered in
+    `bionica.networks.local_nica`.
 
     Examples
     --------
@@ -526,7 +654,9 @@ def local_nica_step(state: State, x: Array) -> Array:
     >>> local_nica_step(network, np.array([1.0, -1.0]))
     array([1., 0.])
     """
-    W_xz, W_zz, U, z_bar, n, on = (state[name] for name in ("W_xz", "W_zz", "U", "z_bar", "n", "connected"))
+    W_xz, W_zz, U, z_bar, n, on = (
+        state[name] for name in ("W_xz", "W_zz", "U", "z_bar", "n", "connected")
+    )
     (d, k), t, c = W_xz.shape, _count(state), W_xz @ x
     z = settle(W_zz, c)
     g = np.where(z > 0, 0, np.minimum(c - W_zz @ z, 0))  # (1)
@@ -538,9 +668,11 @@ def local_nica_step(state: State, x: Array) -> Array:
     r = q / (3 * (d + 7) + n / 100)
     p = state["x"]["variance"] + state["x"]["mean"] ** 2
     new = ~on & (p > 0) & (t * state["x"]["pace"] >= 10)
-    W_xz[:, new], U[:, new] = U[:, new] / np.sqrt(p[new]), 0
+    W_xz[:, new] = U[:, new] / np.sqrt(p[new])
+    U[:, new] = 0
     on |= new
-    dz, dx = z - z_bar, x - state["x"]["mean"]
+    dz = z - z_bar
+    dx = x - state["x"]["mean"]
     S = np.outer(0.07 * q * (dz - W_zz @ dz), dx) - np.outer(0.5 * q * g, x)
     S = np.divide(S, k * p, out=np.zeros((d, k)), where=on)  # (2)
     U += on * (0.06 * r[:, np.newaxis] * (12 * S - U))  # (3)
@@ -548,7 +680,9 @@ def local_nica_step(state: State, x: Array) -> Array:
     W_zz *= np.outer(1 - r / 2, 1 - r / 2)
     W_zz += np.outer(np.sqrt(r) * dz, np.sqrt(r) * dz)  # (5)
     for own in (state["x"], state["c"]) if t % 100 == 0 else ():
-        np.divide(own["change"], own["variance"], out=own["pace"], where=own["variance"] > 0)
+        np.divide(
+            own["change"], own["variance"], out=own["pace"], where=own["variance"] > 0
+        )
         np.minimum(own["pace"], 1, out=own["pace"])
     return z
 

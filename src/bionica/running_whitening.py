@@ -1,7 +1,8 @@
 """The running whitening of `StreamingNICA`: weight of a sample, start, change, restart.
 
-K whitens, K C K' = I for the running covariance C of the input u. For each sample, with v = K u, v_bar = K u_bar, dv = v - v_bar,
-q = |dv|^2 and g <= 1 the weight of the sample,
+K whitens, K C K' = I for the running covariance C of the input u. For each sample, with
+v = K u, v_bar = K u_bar, dv = v - v_bar, q = |dv|^2 and g <= 1 the weight of the
+sample,
 
     age <- age + g,  n <- n + g,  w = g/n,  m = g/age                neither n nor age is above the horizon here
     C <- (1-w)(C + w' dv dv')   which is   K <- f (I + beta dv dv') K       w' = w (1-m)/(1-w)
@@ -10,35 +11,43 @@ q = |dv|^2 and g <= 1 the weight of the sample,
 
 C is not stored. An error of K C K' = I shrinks by 1 - w with every sample.
 
-*Weight.* One sample 10^6 times too large among 10^5 spoils every covariance (error 0.52 where 5e-6 is possible). So
+*Weight.* One sample 10^6 times too large among 10^5 spoils every covariance (error 0.52
+where 5e-6 is possible). So
 
     g = min(1, tau/q)^2        tau = SPARE r_2 (r_2/r_1)^2, the tail of q extrapolated
     r_i <- r_i (1 + s) if q > r_i, else r_i (1 - s p_i)            the running 98 % and 99.5 % quantiles of q
 
-tau follows the tails of the data, so that large samples of sparse sources keep their weight. g falls faster than 1/q: with
-g = tau/q one outlier in 1000 cost a factor of 20 to 200. A sample that equals the PATIENCE samples before it is omitted: a sensor
-that repeats itself for a thousand horizons would make C vanish.
+tau follows the tails of the data, so that large samples of sparse sources keep their
+weight. g falls faster than 1/q: with g = tau/q one outlier in 1000 cost a factor of 20
+to 200. A sample that equals the PATIENCE samples before it is omitted: a sensor that
+repeats itself for a thousand horizons would make C vanish.
 
-*Start.* The first nonzero sample sets the scale and nothing else (it may be an outlier): K = Q / sqrt(power), Q orthonormal,
-counted as d + 6 samples with the covariance power I. What is left of them is removed as samples come, C <- C - share I, by rank-1
-steps at growing intervals, so that after 20 d samples nothing is left of it, for any condition number. If one of the first samples
-is far larger (the first was too small), or if the outputs lose their size (it was an outlier), everything starts again.
+*Start.* The first nonzero sample sets the scale and nothing else (it may be an
+outlier): K = Q / sqrt(power), Q orthonormal, counted as d + 6 samples with the
+covariance power I. What is left of them is removed as samples come, C <- C - share I,
+by rank-1 steps at growing intervals, so that after 20 d samples nothing is left of it,
+for any condition number. If one of the first samples is far larger (the first was too
+small), or if the outputs lose their size (it was an outlier), everything starts again.
 
-*Change.* Sources that come and go (spikes, speech, the peaks of a chromatogram) change the variances of the outputs. The outputs
-stay uncorrelated inside of a block. After a change of the mixing each output is a sum of several sources, and they are correlated:
+*Change.* Sources that come and go (spikes, speech, the peaks of a chromatogram) change
+the variances of the outputs. The outputs stay uncorrelated inside of a block. After a
+change of the mixing each output is a sum of several sources, and they are correlated:
 
     c = log tr(R^-1)/d       R the correlation matrix of the outputs, each with SILENT added to its variance, so that the rounding
-                             or the noise of a silent source does not count; c = 0 where they are uncorrelated
+                             or the noise of a silent source does not count; c = 0 where
+                             they are uncorrelated
 
-A block is unusual if c > CORRELATED + mean + FAR spreads, those of about PAST past blocks. With a horizon a block far from its
-usual size is unusual too, and the whitening starts again: after 5 horizons 0.7 % of an old covariance is left, more than all of a
+A block is unusual if c > CORRELATED + mean + FAR spreads, those of about PAST past
+blocks. With a horizon a block far from its usual size is unusual too, and the whitening
+starts again: after 5 horizons 0.7 % of an old covariance is left, more than all of a
 new one in its thin directions. Without a horizon a change is only reported.
 
-Every n/4 samples, in NumPy (`maintain`), a block may end, and C gets 1e-16 power I (1e-10 with a horizon), so that K
-stays finite if a channel freezes.
+Every n/4 samples, in NumPy (`maintain`), a block may end, and C gets 1e-16 power I
+(1e-10 with a horizon), so that K stays finite if a channel freezes.
 
-Reduction loops must not also write arrays, and divisions are outside of loops: otherwise the compiler chooses between vectorised
-and scalar code, which round differently, by where the arrays lie in memory.
+Reduction loops must not also write arrays, and divisions are outside of loops:
+otherwise the compiler chooses between vectorised and scalar code, which round
+differently, by where the arrays lie in memory.
 """
 
 import math
@@ -50,26 +59,38 @@ from .kernels.plasticity import apply_transposed, dot_vectors
 from .kernels.rule import RESTART, cold, hot
 
 #: The quantiles r_1 and r_2 are exceeded by these shares of the samples.
-P_1, P_2 = 0.02, 0.005
+P_1 = 0.02
+P_2 = 0.005
 #: The smallest step s of the quantiles, and the factor between r_2 and tau.
-STEP, SPARE = 0.05, 1.5
+STEP = 0.05
+SPARE = 1.5
 #: Longest run of identical samples; later repeats are ignored.
 PATIENCE = 30
-#: The first scale counts as d + PRIOR_SAMPLES samples, and nothing is left of it after START d samples. With 0 for PRIOR_SAMPLES
-#: outliers of 10 times from sample 300 on (one in 1,000) leave 6.8 times the error at d = 3.
-PRIOR_SAMPLES, START = 6.0, 20.0
-#: If one of the first d + PRIOR_SAMPLES samples has LARGER times the mean energy, or if outputs fall below LOST times their usual
-#: energy, the scale was wrong. With a horizon a block of outputs with such variances is a change.
-LARGER, LOST = 30.0, 3e-4
-#: Share of the first sample's power that C never falls below, and with a horizon (1e-16: a frozen channel makes C singular).
-FLOOR, FLOOR_HORIZON = 1e-16, 1e-10
-#: A block has BLOCK (d + 10) samples; maintenance runs after LONGEST times as many at the latest (without it, errors 40,000 samples
-#: after a change with a horizon of 100,000 are 1.0 to 2.1 times as large).
-BLOCK, LONGEST = 30.0, 25.0
+#: The first scale counts as d + PRIOR_SAMPLES samples, and nothing is left of it after
+#: START d samples. With 0 for PRIOR_SAMPLES outliers of 10 times from sample 300 on
+#: (one in 1,000) leave 6.8 times the error at d = 3.
+PRIOR_SAMPLES = 6.0
+START = 20.0
+#: If one of the first d + PRIOR_SAMPLES samples has LARGER times the mean energy, or if
+#: outputs fall below LOST times their usual energy, the scale was wrong. With a horizon
+#: a block of outputs with such variances is a change.
+LARGER = 30.0
+LOST = 3e-4
+#: Share of the first sample's power that C never falls below, and with a horizon
+#: (1e-16: a frozen channel makes C singular).
+FLOOR = 1e-16
+FLOOR_HORIZON = 1e-10
+#: A block has BLOCK (d + 10) samples; maintenance runs after LONGEST times as many at
+#: the latest (without it, errors 40,000 samples after a change with a horizon of
+#: 100,000 are 1.0 to 2.1 times as large).
+BLOCK = 30.0
+LONGEST = 25.0
 #: What is added to the variance of each output of a block.
 SILENT = 0.01
 #: See above.
-CORRELATED, FAR, PAST = 0.05, 15.0, 8.0
+CORRELATED = 0.05
+FAR = 15.0
+PAST = 8.0
 
 
 class WhiteningState(NamedTuple):
@@ -94,8 +115,9 @@ class WhiteningState(NamedTuple):
     changed: np.ndarray  # whether the mixing has changed
 
 
-#: Shapes of these arrays, by their names in the State of StreamingNICA. K is float64 for inputs of any dtype: in float32
-#: rounding left an error of 1e-3 after 10^7 samples.
+#: Shapes of these arrays, by their names in the State of StreamingNICA. K is float64
+#: for inputs of any dtype: in float32 rounding left an error of 1e-3 after 10^7
+#: samples.
 SHAPES = {
     "white.last": "d",
     "white.K": "dd:float64",
@@ -140,7 +162,7 @@ def start(d: int, dtype: Any) -> WhiteningState:
     )
 
 
-# ---------------------------------------------------------------------------------------------- one sample
+# --- one sample
 
 
 @hot
@@ -151,8 +173,11 @@ def mean_energy(v_bar):
 
 @hot
 def is_usable(white, u, v):
-    """Whether to learn from u: not if it prolongs a long run of equal samples, sets the scale, or shows that it is wrong."""
-    last, d = white.last, u.shape[0]
+    """Whether to learn from u: not if it prolongs a long run of equal samples, sets the
+    scale, or shows that it is wrong.
+    """
+    last = white.last
+    d = u.shape[0]
     j = 0
     while j < d and u[j] == last[j]:
         j += 1
@@ -162,13 +187,18 @@ def is_usable(white, u, v):
     while j < d:
         last[j] = u[j]
         j += 1
-    return (white.power[0] > 0 and white.age[0] >= d + PRIOR_SAMPLES) or is_scaled(white, v)
+    return (white.power[0] > 0 and white.age[0] >= d + PRIOR_SAMPLES) or is_scaled(
+        white, v
+    )
 
 
 @cold
 def is_scaled(white, v):
-    """Whether the scale is right for one of the first samples; otherwise it sets the scale, or everything starts again."""
-    K, d = white.K, v.shape[0]
+    """Whether the scale is right for one of the first samples; otherwise it sets the
+    scale, or everything starts again.
+    """
+    K = white.K
+    d = v.shape[0]
     size = dot_vectors(v, v)
     if white.power[0] > 0:
         if size <= LARGER * mean_energy(white.v_bar):
@@ -202,9 +232,14 @@ def block_length(d):
 def weigh(white, v, dv):
     """dv <- v - v_bar; returns |dv|^2 and the weight g of the sample.
 
-    The quantiles and the running size of the first outputs follow, and the sample is added to the block.
+    The quantiles and the running size of the first outputs follow, and the sample is
+    added to the block.
     """
-    v_bar, tails, level, age, d = white.v_bar, white.tails, white.level, white.age, v.shape[0]
+    v_bar = white.v_bar
+    tails = white.tails
+    level = white.level
+    age = white.age
+    d = v.shape[0]
     for i in range(d):
         dv[i] = v[i] - v_bar[i]
     if white.run[0] == 0 and white.blocks[0] == 0:
@@ -221,7 +256,8 @@ def weigh(white, v, dv):
     s = quantile_step(age, d)
     tails[0] *= 1 + s if q > tails[0] else 1 - s * P_1
     tails[1] *= 1 + s if q > tails[1] else 1 - s * P_2
-    if white.due[0] - age[0] <= block_length(d):  # the last samples before maintenance is due
+    # the last samples before maintenance is due
+    if white.due[0] - age[0] <= block_length(d):
         bounded = math.sqrt(g)
         for i in range(d):
             x = bounded * v[i]
@@ -234,8 +270,13 @@ def weigh(white, v, dv):
 
 @hot
 def update_whitening(white, dv, q, g, horizon, scratch):
-    """Count a sample of weight g, K <- f (I + beta dv dv') K, v_bar <- f (I + beta dv dv')(v_bar + m dv); returns m."""
-    K, v_bar, n, age = white.K, white.v_bar, white.n, white.age
+    """Count a sample of weight g, K <- f (I + beta dv dv') K, v_bar <- f (I + beta dv
+    dv')(v_bar + m dv); returns m.
+    """
+    K = white.K
+    v_bar = white.v_bar
+    n = white.n
+    age = white.age
     age[0] += g
     n[0] += g
     m = g / age[0]
@@ -259,23 +300,34 @@ def update_whitening(white, dv, q, g, horizon, scratch):
 @hot
 def is_due(white):
     """Whether maintenance is due: see `maintain`."""
-    return white.power[0] > 0 and (white.age[0] >= white.due[0] or white.level[0] < LOST)
+    return white.power[0] > 0 and (
+        white.age[0] >= white.due[0] or white.level[0] < LOST
+    )
 
 
-# ---------------------------------------------------------------------------------------------- rarely, in NumPy
+# --- rarely, in NumPy
 
 
 #: Fields reset at the start of each block.
 _BLOCK = ("products", "sums", "length")
 
 
-def maintain(white: WhiteningState, V: np.ndarray, horizon: int, repairs: np.ndarray) -> bool:
-    """Test a block, start again, remove what is left of the start, add the floor. V takes v to the outputs.
+def maintain(
+    white: WhiteningState, V: np.ndarray, horizon: int, repairs: np.ndarray
+) -> bool:
+    """Test a block, start again, remove what is left of the start, add the floor. V
+    takes v to the outputs.
 
-    Returns whether everything starts again, with the rows of V K made orthonormal and a scale that the next sample sets: the scale
-    was wrong, or the block that ends here shows a change of the mixing. Without a horizon a change is only noted.
+    Returns whether everything starts again, with the rows of V K made orthonormal and a
+    scale that the next sample sets: the scale was wrong, or the block that ends here
+    shows a change of the mixing. Without a horizon a change is only noted.
     """
-    K, v_bar, age, n, prior, d = white.K, white.v_bar, white.age[0], white.n, white.prior, len(white.K)
+    K = white.K
+    v_bar = white.v_bar
+    age = white.age[0]
+    n = white.n
+    prior = white.prior
+    d = len(white.K)
     changed = white.length[0] >= block_length(d) and is_unusual(white, V, horizon)
     white.changed[0] |= changed and horizon == 0
     wrong = white.level[0] < LOST
@@ -292,8 +344,9 @@ def maintain(white: WhiteningState, V: np.ndarray, horizon: int, repairs: np.nda
         return True
     if age < white.due[0]:
         return False
-    # Half of the covariance that the start counted as samples is removed each time before START d samples, and then all, in steps:
-    # 0.99 of a variance can be removed without losing digits. Then C is the covariance of `age` samples.
+    # Half of the covariance that the start counted as samples is removed each time
+    # before START d samples, and then all, in steps: 0.99 of a variance can be removed
+    # without losing digits. Then C is the covariance of `age` samples.
     steps = [0.25 * (FLOOR_HORIZON if horizon > 0 else FLOOR) * white.power[0]]
     if prior[0] > 0:
         for share in [0.5] if age < START * d else 9 * [0.99]:
@@ -315,9 +368,15 @@ def maintain(white: WhiteningState, V: np.ndarray, horizon: int, repairs: np.nda
 
 
 def is_unusual(white: WhiteningState, V: np.ndarray, horizon: int) -> bool:
-    """Whether the block that ends here is unlike those before it; the next block begins."""
-    d, usual, blocks, length = len(white.sums), white.usual, white.blocks, white.length[0]
-    C, mean = V @ white.products @ V.T / length, V @ white.sums / length
+    """Whether the block that ends here is unlike those before it; the next block
+    begins.
+    """
+    d = len(white.sums)
+    usual = white.usual
+    blocks = white.blocks
+    length = white.length[0]
+    C = V @ white.products @ V.T / length
+    mean = V @ white.sums / length
     for name in _BLOCK:
         getattr(white, name)[...] = 0
     C -= mean[:, np.newaxis] * mean
@@ -326,13 +385,15 @@ def is_unusual(white: WhiteningState, V: np.ndarray, horizon: int) -> bool:
     if not variance > 0 or white.prior[0] > 0:
         return False
     variances += SILENT
-    # tr(R^-1), where R is C over the roots of its diagonal, on both sides. If sources sum to one, C is singular and rounding
-    # sets the sign.
+    # tr(R^-1), where R is C over the roots of its diagonal, on both sides. If sources
+    # sum to one, C is singular and rounding sets the sign.
     c = math.log(abs(np.linalg.inv(C).ravel()[:: d + 1] @ variances) / d)
     unusual = blocks[0] >= PAST and c > CORRELATED + usual[0] + FAR * usual[1]
-    # Not in the first block of a stream, where sources appear that were silent until then.
+    # Not in the first block of a stream, where sources appear that were silent until
+    # then.
     unusual |= horizon > 0 and blocks[0] > 0 and not LOST * d <= variance <= LARGER * d
     blocks[0] += 1
-    usual[0] += (c - usual[0]) / min(blocks[0], PAST)  # the mean, and the mean deviation
+    # the mean, and the mean deviation
+    usual[0] += (c - usual[0]) / min(blocks[0], PAST)
     usual[1] += (abs(c - usual[0]) - usual[1]) / min(blocks[0], PAST)
     return bool(unusual)

@@ -1,6 +1,8 @@
-"""The number of threads of BLAS, which belongs to the process: one counted limit for all threads that call bionica.
+"""The number of threads of BLAS, which belongs to the process: one counted limit for
+all threads that call bionica.
 
-Nested or parallel limits of threadpoolctl restore what each of them found, so that a process may end with one thread for good.
+Nested or parallel limits of threadpoolctl restore what each of them found, so that a
+process may end with one thread for good.
 """
 
 from collections.abc import Iterator
@@ -26,16 +28,18 @@ def _libraries() -> list[Any]:
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Context, or decorator, in which BLAS uses one thread, so that sums have the same bits on any number of cores.
+    """Context, or decorator, in which BLAS uses one thread, so that sums have the same
+    bits on any number of cores.
 
-    The first call to enter remembers the number of threads, and the last to leave restores it. Products of blocks that fit in
-    cache are not faster with more threads.
+    The first call to enter remembers the number of threads, and the last to leave
+    restores it. Products of blocks that fit in cache are not faster with more threads.
     """
     global _before, _inside
     with _LOCK:
         if not _inside:
             _before = [library.get_num_threads() for library in _libraries()]
-        for library in _libraries():  # BLAS that runs on OpenMP counts threads for each caller
+        # BLAS that runs on OpenMP counts threads for each caller
+        for library in _libraries():
             library.set_num_threads(1)
         _inside += 1
     try:

@@ -1,12 +1,17 @@
-"""Numba's private names. Each is looked up once, by `_private`; without it the package gives the same results, as said here.
+"""Numba's private names. Each is looked up once, by `_private`; without it the package
+gives the same results, as said here.
 
-`entry_point` of a compiled function: calling it directly saves the look-up of the types of every argument.
+`entry_point` of a compiled function: calling it directly saves the look-up of the types
+of every argument.
     Without it the compiled function is called.
-`_nrt=False`: without it Numba counts references to every array of a state at every call.
-`_one_module`: Numba optimises and assembles every function that the loop calls, and gives it a wrapper for C, although only the
-    loop is ever called from Python. Here the called functions are linked into the loop, and the loop alone is optimised: a first
-    fit takes half of the time. If a name is missing, or linking fails, Numba compiles as it always does.
-`TypingError`: a mistake in a rule. Without the name it is reported in Numba's words, after more attempts to compile.
+`_nrt=False`: without it Numba counts references to every array of a state at every
+call. `_one_module`: Numba optimises and assembles every function that the loop calls,
+and gives it a wrapper for C, although only the
+    loop is ever called from Python. Here the called functions are linked into the loop,
+    and the loop alone is optimised: a first fit takes half of the time. If a name is
+    missing, or linking fails, Numba compiles as it always does.
+`TypingError`: a mistake in a rule. Without the name it is reported in Numba's words,
+after more attempts to compile.
 """
 
 import contextlib
@@ -43,16 +48,21 @@ if hasattr(_private("numba.core.options", "DefaultOptions"), "_nrt"):
 _warned: set[str] = set()
 
 
-def compile_entry(function: Callable[..., Any], arguments: tuple[Any, ...], cache: bool) -> Any:
-    """Compile a function for these arguments, by calling it with them, and return what to call from then on.
+def compile_entry(
+    function: Callable[..., Any], arguments: tuple[Any, ...], cache: bool
+) -> Any:
+    """Compile a function for these arguments, by calling it with them, and return what
+    to call from then on.
 
-    Where nothing can be cached (a read-only folder, a full disk, a damaged file) it compiles without a cache and says so once.
+    Where nothing can be cached (a read-only folder, a full disk, a damaged file) it
+    compiles without a cache and says so once.
     """
     if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
         return np.errstate(all="ignore")(function)  # compiled code does not warn
     collects = gc.isenabled()
     with COMPILING:
-        gc.disable()  # it takes an eighth of the time of a compilation, for 100 MB that it would free
+        # it takes an eighth of the time of a compilation, for 100 MB that it would free
+        gc.disable()
         try:
             return _compile(function, arguments, cache)
         finally:
@@ -60,20 +70,29 @@ def compile_entry(function: Callable[..., Any], arguments: tuple[Any, ...], cach
                 gc.enable()
 
 
-def _compile(function: Callable[..., Any], arguments: tuple[Any, ...], cache: bool) -> Any:
+def _compile(
+    function: Callable[..., Any], arguments: tuple[Any, ...], cache: bool
+) -> Any:
     failure = None
-    for cached, linked in itertools.product((True, False) if cache else (False,), (True, False)):
+    for cached, linked in itertools.product(
+        (True, False) if cache else (False,), (True, False)
+    ):
         compiled: Any = None
         try:
             compiled = numba.njit(cache=cached, **_OPTIONS)(function)
-            with _one_module(function.__qualname__) if linked else contextlib.nullcontext():
+            with (
+                _one_module(function.__qualname__)
+                if linked
+                else contextlib.nullcontext()
+            ):
                 compiled(*arguments)
         except TYPING_ERROR:
             raise
         except Exception as error:
             failure = failure or error
             if not getattr(compiled, "signatures", ()):
-                continue  # otherwise it is compiled, and could not be written to the cache
+                # otherwise it is compiled, and could not be written to the cache
+                continue
         if failure:
             _warn(failure)
         overload = next(iter(getattr(compiled, "overloads", {}).values()), None)
@@ -83,21 +102,33 @@ def _compile(function: Callable[..., Any], arguments: tuple[Any, ...], cache: bo
 
 
 def _warn(error: Exception) -> None:
-    text = f"compiled code cannot be cached, or took longer to compile: {type(error).__name__}: {error}"
+    text = (
+        "compiled code cannot be cached, or took longer to compile:"
+        f" {type(error).__name__}: {error}"
+    )
     if text not in _warned:
         _warned.add(text)
         _LOG.warning(text)
 
 
 #: What a library of Numba must have to be linked.
-_LIBRARY = ("_linking_libraries", "_final_module", "_finalized", "_get_module_for_linking", "_ensure_finalized")
+_LIBRARY = (
+    "_linking_libraries",
+    "_final_module",
+    "_finalized",
+    "_get_module_for_linking",
+    "_ensure_finalized",
+)
 
 
 @contextlib.contextmanager
 def _one_module(name: str) -> Iterator[None]:
-    """Link what the function `name` calls into its module without optimising or assembling it before; in this thread only."""
+    """Link what the function `name` calls into its module without optimising or
+    assembling it before; in this thread only.
+    """
     Library: Any = _private("numba.core.codegen", "JITCodeLibrary")
-    Codegen, Context = _private("numba.core.codegen", "JITCPUCodegen"), _private("numba.core.cpu", "CPUContext")
+    Codegen = _private("numba.core.codegen", "JITCPUCodegen")
+    Context = _private("numba.core.cpu", "CPUContext")
     make_function = _private("numba._dynfunc", "make_function")
     create: Any = getattr(Codegen, "create_library", None)
     execute: Any = getattr(Context, "get_executable", None)
@@ -112,7 +143,9 @@ def _one_module(name: str) -> Iterator[None]:
             for library in dict.fromkeys(self._linking_libraries):
                 if hasattr(self, "_reload_init"):  # since Numba 0.62
                     self._reload_init.update(library._reload_init)
-                self._final_module.link_in(library._get_module_for_linking(), preserve=True)
+                self._final_module.link_in(
+                    library._get_module_for_linking(), preserve=True
+                )
             self._finalized = True
 
     def create_library(self: Any, library: str, **options: Any) -> Any:
@@ -131,11 +164,16 @@ def _one_module(name: str) -> Iterator[None]:
             return execute(self, library, description, env)
         library._ensure_finalized()
         # Placeholder: Numba needs a callable here; it is never executed.
-        return make_function(description.lookup_module(), description.qualname, "", 0, env, (library,))
+        return make_function(
+            description.lookup_module(), description.qualname, "", 0, env, (library,)
+        )
 
-    Codegen.create_library, Context.get_executable = create_library, get_executable
+    Codegen.create_library = create_library
+    Context.get_executable = get_executable
     Context.create_cfunc_wrapper = create_cfunc_wrapper
     try:
         yield
     finally:
-        Codegen.create_library, Context.get_executable, Context.create_cfunc_wrapper = create, execute, wrap
+        Codegen.create_library = create
+        Context.get_executable = execute
+        Context.create_cfunc_wrapper = wrap

@@ -1,6 +1,8 @@
-"""What scikit-learn does for its own estimators with private names, for ours without them.
+"""What scikit-learn does for its own estimators with private names, for ours without
+them.
 
-`_parameter_constraints` of a class says what each parameter may be, in `Allowed`s; `Estimator._freeze` checks it.
+`_parameter_constraints` of a class says what each parameter may be, in `Allowed`s;
+`Estimator._freeze` checks it.
 """
 
 from collections.abc import Callable
@@ -12,9 +14,23 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 
 __all__ = [
-    "ARRAY", "AUTO", "BOOLEAN", "COUNT", "FUNCTION", "NONNEGATIVE", "POSITIVE", "RANDOM", "SHARE", "WINDOW", "Allowed",
-    "InvalidParameterError", "instance", "interval", "options", "wrap_output",
-]  # fmt: skip
+    "ARRAY",
+    "AUTO",
+    "BOOLEAN",
+    "COUNT",
+    "FUNCTION",
+    "NONNEGATIVE",
+    "POSITIVE",
+    "RANDOM",
+    "SHARE",
+    "WINDOW",
+    "Allowed",
+    "InvalidParameterError",
+    "instance",
+    "interval",
+    "options",
+    "wrap_output",
+]
 
 
 class InvalidParameterError(ValueError, TypeError):
@@ -28,13 +44,25 @@ class Allowed(NamedTuple):
     holds: Callable[[Any], bool]
 
 
-def interval(kind: Any, left: float, right: float = np.inf, *, closed: str = "[]") -> Allowed:
-    """Numbers of a kind (Integral or Real) between two bounds, of which those with a square bracket are included; not NaN."""
-    above, below = ge if closed[0] == "[" else gt, le if closed[1] == "]" and right < np.inf else lt
+def interval(
+    kind: Any, left: float, right: float = np.inf, *, closed: str = "[]"
+) -> Allowed:
+    """Numbers of a kind (Integral or Real) between two bounds, of which those with a
+    square bracket are included; not NaN.
+    """
+    above = ge if closed[0] == "[" else gt
+    below = le if closed[1] == "]" and right < np.inf else lt
     number, name = (int, "an int") if kind is Integral else (float, "a float")
-    low, high = (str(number(bound)) if abs(bound) < np.inf else "inf" for bound in (left, right))
+    low, high = (
+        str(number(bound)) if abs(bound) < np.inf else "inf" for bound in (left, right)
+    )
     text = f"{name} in the range {closed[0]}{low}, {high}{']' if below is le else ')'}"
-    return Allowed(text, lambda value: bool(isinstance(value, kind) and above(value, left) and below(value, right)))
+    return Allowed(
+        text,
+        lambda value: bool(
+            isinstance(value, kind) and above(value, left) and below(value, right)
+        ),
+    )
 
 
 def options(*values: Any) -> Allowed:
@@ -46,11 +74,15 @@ def options(*values: Any) -> Allowed:
 
 def instance(*types: type) -> Allowed:
     """An instance of one of these types."""
-    names = " or ".join(f"'{one.__module__}.{one.__qualname__}'".replace("builtins.", "") for one in types)
+    names = " or ".join(
+        f"'{one.__module__}.{one.__qualname__}'".replace("builtins.", "")
+        for one in types
+    )
     return Allowed(f"an instance of {names}", lambda value: isinstance(value, types))
 
 
-#: What a parameter may be: a number of things, of samples to look back on, a positive or nonnegative number, a share, ...
+#: What a parameter may be: a number of things, of samples to look back on, a positive
+#: or nonnegative number, a share, ...
 COUNT = interval(Integral, 1)
 WINDOW = interval(Integral, 2, 10**15)  # compiled loops count in int64
 POSITIVE = interval(Real, 0, closed="()")
@@ -61,13 +93,18 @@ BOOLEAN = instance(bool, np.bool_)
 FUNCTION = Allowed("a callable", callable)
 ARRAY = Allowed(
     "an array-like",
-    lambda value: not np.isscalar(value) and any(hasattr(value, name) for name in ("__len__", "__array__")),
+    lambda value: (
+        not np.isscalar(value)
+        and any(hasattr(value, name) for name in ("__len__", "__array__"))
+    ),
 )
 RANDOM = interval(Integral, 0, 2**32 - 1), instance(np.random.RandomState), None
 
 
 class _Given(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """A transformer that returns what it was given: scikit-learn wraps the output of `transform`, as `set_output` asks."""
+    """A transformer that returns what it was given: scikit-learn wraps the output of
+    `transform`, as `set_output` asks.
+    """
 
     def transform(self, X: Any) -> Any:
         return self.given
@@ -77,7 +114,11 @@ class _Given(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def wrap_output(Y: Any, X: Any, estimator: Any) -> Any:
-    """Return Y in the container that `estimator.set_output` asks for, with the index of X."""
+    """Return Y in the container that `estimator.set_output` asks for, with the index of
+    X.
+    """
     given = _Given()
-    given.__dict__.update(vars(estimator), given=Y, names=estimator.get_feature_names_out)
+    given.__dict__.update(
+        vars(estimator), given=Y, names=estimator.get_feature_names_out
+    )
     return given.transform(X)

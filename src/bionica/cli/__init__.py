@@ -1,4 +1,7 @@
-"""The command line: one module for each command. Packages that are slow to import are imported inside the functions."""
+"""The command line: one module for each command.
+
+Packages that are slow to import are imported inside the functions.
+"""
 
 from typing import Annotated
 
@@ -13,9 +16,12 @@ from .reproduce import reproduce
 from .separate import separate
 from .sweep import sweep
 
-app = typer.Typer(cls=OneLineGroup, no_args_is_help=True, pretty_exceptions_enable=False)
+app = typer.Typer(
+    cls=OneLineGroup, no_args_is_help=True, pretty_exceptions_enable=False
+)
 _STATUS = (
-    "Exit status: 0 done, 1 the input or a file is at fault, 2 wrong usage, 70 a fault of bionica, 130 interrupted."
+    "Exit status: 0 done, 1 the input or a file is at fault, 2 wrong usage, 70 a fault"
+    " of bionica, 130 interrupted."
 )
 for command in (separate, apply, demo, reproduce, sweep, doctor):
     app.command(epilog=_STATUS)(command)
@@ -24,10 +30,17 @@ for command in (separate, apply, demo, reproduce, sweep, doctor):
 @app.callback(invoke_without_command=True)
 def main(
     context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error before its line.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.")
+    ] = False,
+    debug: Annotated[
+        bool,
+        typer.Option("--debug", help="Show the traceback of an error before its line."),
+    ] = False,
 ) -> None:
-    """Find nonnegative sources in mixtures: spectra, images, tables and streams of numbers."""
+    """Find nonnegative sources in mixtures: spectra, images, tables and streams of
+    numbers.
+    """
     if version or context.invoked_subcommand is None:
         typer.echo(__version__ if version else context.get_help())
         raise typer.Exit

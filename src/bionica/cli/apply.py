@@ -1,4 +1,6 @@
-"""`bionica apply`: the sources of new files, by a model that `bionica separate --model` or `save` wrote. Nothing is learned."""
+"""`bionica apply`: the sources of new files, by a model that `bionica separate --model`
+or `save` wrote. Nothing is learned.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -12,17 +14,42 @@ import bionica
 from .. import io
 from . import options
 from .console import Console, counted, one_line
-from .separate import FIRST, IN_MEMORY, default_output, differing_channel, energies, share_of
+from .separate import (
+    FIRST,
+    IN_MEMORY,
+    default_output,
+    differing_channel,
+    energies,
+    share_of,
+)
 
-# Of what is unexplained, as a share of the energy and in each cell: noise may have one size, or grow with the light.
-_MORE, _ROUNDING = 3.0, 1e-6
+# Of what is unexplained, as a share of the energy and in each cell: noise may have one
+# size, or grow with the light.
+_MORE = 3.0
+_ROUNDING = 1e-6
 
 
 def apply(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model: bionica separate ... --model FILE.")],
-    inputs: Annotated[list[Path], typer.Argument(metavar="INPUT", help="Files of mixtures; each is read by itself.")],
-    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="File for the sources.")] = None,
-    interpolate: Annotated[bool, typer.Option("--interpolate", help="Interpolate to the model's wavelengths.")] = False,
+    model: Annotated[
+        Path,
+        typer.Argument(
+            metavar="MODEL", help="A model: bionica separate ... --model FILE."
+        ),
+    ],
+    inputs: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="INPUT", help="Files of mixtures; each is read by itself."
+        ),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="File for the sources."),
+    ] = None,
+    interpolate: Annotated[
+        bool,
+        typer.Option("--interpolate", help="Interpolate to the model's wavelengths."),
+    ] = False,
     axis: options.Axis = None,
     use: options.Use = None,
     skip: options.Skip = None,
@@ -38,26 +65,37 @@ def apply(
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Find the sources of new files by a model that has been fitted. The sources of x.csv are written to x-sources.csv.
+    """Find the sources of new files by a model that has been fitted. The sources of
+    x.csv are written to x-sources.csv.
 
     \b
     bionica separate day1.csv --sources 3 --model model.npz
     bionica apply model.npz day2.csv day3.csv
 
-    Mixtures must be those of the model: by their wavelengths, or by their names in any order.
+    Mixtures must be those of the model: by their wavelengths, or by their names in any
+    order.
     """  # noqa: D301
     if output is not None and len(inputs) > 1:
-        raise typer.BadParameter("-o names one file: omit it for several inputs, whose sources are written beside them")
+        raise typer.BadParameter(
+            "-o names one file: omit it for several inputs, whose sources are written"
+            " beside them"
+        )
     console = Console(json=json, quiet=quiet)
     with console.session(interrupted="Interrupted: files that are complete stay"):
         from sklearn.utils import get_tags
 
         from ..trust.findings import saturation
 
-        paths = [default_output(path) for path in inputs] if output is None else [output]
-        network, read = bionica.load(model), io.check_inputs(inputs)
-        known = [*vars(network).pop("feature_names_in_", [])]  # blocks are arrays, which have no names
-        d, A, written = len(network.components_), np.asarray(network.mixing_, float), list[dict[str, Any]]()
+        paths = (
+            [default_output(path) for path in inputs] if output is None else [output]
+        )
+        network = bionica.load(model)
+        read = io.check_inputs(inputs)
+        # blocks are arrays, which have no names
+        known = [*vars(network).pop("feature_names_in_", [])]
+        d = len(network.components_)
+        A = np.asarray(network.mixing_, float)
+        written = list[dict[str, Any]]()
         lines = [f"{counted(d, 'sources')} by {type(network).__name__} of {model}."]
         for path, target in zip(inputs, paths, strict=True):
             io.check_format(target, images=path.suffix.lower() in io.PIXELS)
@@ -68,93 +106,195 @@ def apply(
         ]
         io.check_targets(targets, [model, *read])
         form: dict[str, Any] = {"axis": axis, "header": header, "decimal": decimal}
-        of_fit, given = getattr(network, "origin_", {}), options.origin(offset, saturated, optical_density)
+        of_fit = getattr(network, "origin_", {})
+        given = options.origin(offset, saturated, optical_density)
         origin = of_fit | given
         for name in sorted(of_fit.keys() - {"unexplained", "residual"}):
-            how = "and so the inputs are read" if name not in given else f"and the inputs are read with {given[name]:g}"
+            how = (
+                "and so the inputs are read"
+                if name not in given
+                else f"and the inputs are read with {given[name]:g}"
+            )
             if given.get(name) != of_fit[name]:
-                console.note(f"{model} was fitted with --{name.replace('_', '-')} {of_fit[name]:g}, {how}")
+                console.note(
+                    f"{model} was fitted with --{name.replace('_', '-')}"
+                    f" {of_fit[name]:g}, {how}"
+                )
         form["columns"] = io.Columns(use, skip, **options.levels(origin))
         form |= {"skip_lines": skip_lines, "encoding": encoding, "dataset": dataset}
         form["optical_density"] = bool(origin.get("optical_density"))
         form["missing"] = get_tags(network).input_tags.allow_nan and not interpolate
         for path, target in zip(inputs, paths, strict=True):
             with io.open_reader(path, **form) as reader:
-                choose = matching(known, network.n_features_in_, model, reader, interpolate, console.note)
+                choose = matching(
+                    known,
+                    network.n_features_in_,
+                    model,
+                    reader,
+                    interpolate,
+                    console.note,
+                )
                 console.note(*(f"{reader.name}: {note}" for note in reader.notes))
-                names, n, energy, worst = [*network.get_feature_names_out()], 0, np.zeros(2), (0.0, 0)
+                names = [*network.get_feature_names_out()]
+                n = 0
+                energy = np.zeros(2)
+                worst = (0.0, 0)
                 X, _ = reader.sample(max(FIRST, IN_MEMORY // (8 * reader.n_features)))
-                problems = [one.text((), [*map(reader.column, range(X.shape[1]))]) for one in saturation(X)]
+                problems = [
+                    one.text((), [*map(reader.column, range(X.shape[1]))])
+                    for one in saturation(X)
+                ]
                 dtype = network.transform(np.ones((1, network.n_features_in_))).dtype
-                with io.open_writer(target, d, dtype, names=names, **reader.layout) as writer:
+                with io.open_writer(
+                    target, d, dtype, names=names, **reader.layout
+                ) as writer:
                     for block, beside in reader.labelled_blocks():
                         X = choose(block)
                         Y = network.transform(X)
                         writer.write(Y, beside)
                         left = energies(X, Y, A)
-                        worst = max(worst, (float(left[0].max()), n + int(left[0].argmax()) + 1))
-                        n, energy = n + len(block), energy + left.sum(axis=1)
+                        worst = max(
+                            worst, (float(left[0].max()), n + int(left[0].argmax()) + 1)
+                        )
+                        n = n + len(block)
+                        energy = energy + left.sum(axis=1)
             files = [str(file) for file in io.output_files(target, d)]
-            share, at_the_fit = share_of(energy), of_fit.get("unexplained")
-            unexplained = {"unexplained": share, "unexplained_by_the_fit": at_the_fit, "largest_residual": worst[1]}
-            written.append({"input": str(path), "samples": n, "output": files, **unexplained})
-            fit = "" if at_the_fit is None else f"; {at_the_fit:.2%} where the model was fitted"
+            share = share_of(energy)
+            at_the_fit = of_fit.get("unexplained")
+            unexplained = {
+                "unexplained": share,
+                "unexplained_by_the_fit": at_the_fit,
+                "largest_residual": worst[1],
+            }
+            written.append(
+                {"input": str(path), "samples": n, "output": files, **unexplained}
+            )
+            fit = (
+                ""
+                if at_the_fit is None
+                else f"; {at_the_fit:.2%} where the model was fitted"
+            )
             where = f"sample {worst[1]}"
-            if shape := reader.image_shape:
-                where = f"pixel y={(worst[1] - 1) // shape[1]}, x={(worst[1] - 1) % shape[1]}"
+            shape = reader.image_shape
+            if shape:
+                where = (
+                    f"pixel y={(worst[1] - 1) // shape[1]},"
+                    f" x={(worst[1] - 1) % shape[1]}"
+                )
             says = f"{share:.2%} of their energy unexplained (most in {where}{fit})"
             residual = energy[0] / (n * network.n_features_in_)
             more = residual > _MORE * of_fit.get("residual", np.inf)
-            if more and at_the_fit is not None and share > _MORE * max(at_the_fit, _ROUNDING):
+            if (
+                more
+                and at_the_fit is not None
+                and share > _MORE * max(at_the_fit, _ROUNDING)
+            ):
                 problems.append(
-                    "much more is unexplained than where the model was fitted: other sources, or other conditions."
+                    "much more is unexplained than where the model was fitted: other"
+                    " sources, or other conditions."
                 )
             written[-1]["problems"] = problems
-            found = "".join(f" Problem: {problem}" for problem in map(one_line, problems))
-            lines.append(f"{path}: {counted(n, 'samples')}, {says}.{found} Wrote {', '.join(files)}")
-        console.result(lines, {"model": str(model), "sources": d, "files": written, "notes": console.notes})
+            found = "".join(
+                f" Problem: {problem}" for problem in map(one_line, problems)
+            )
+            lines.append(
+                f"{path}: {counted(n, 'samples')}, {says}.{found} Wrote"
+                f" {', '.join(files)}"
+            )
+        console.result(
+            lines,
+            {
+                "model": str(model),
+                "sources": d,
+                "files": written,
+                "notes": console.notes,
+            },
+        )
 
 
 def matching(
-    known: list[str], k: int, model: Path, reader: Any, interpolate: bool, note: Callable[[str], None]
+    known: list[str],
+    k: int,
+    model: Path,
+    reader: Any,
+    interpolate: bool,
+    note: Callable[[str], None],
 ) -> Callable[[Any], Any]:
-    """Return what makes the k mixtures of a model, of names `known`, of those of a file; InputError if they are others."""
+    """Return what makes the k mixtures of a model, of names `known`, of those of a
+    file; InputError if they are others.
+    """
     names = [*reader.names]
-    (there, unit), (here, _) = (io.wavelengths_in(each, any_order=True) for each in (known, names))
+    (there, unit), (here, _) = (
+        io.wavelengths_in(each, any_order=True) for each in (known, names)
+    )
     if there is not None and here is not None:
-        if (differing := differing_channel(here, there, reader.unit, unit)) is None:
+        differing = differing_channel(here, there, reader.unit, unit)
+        if differing is None:
             return lambda block: block
         if unit and reader.unit and unit != reader.unit:
-            raise io.InputError(f"{reader.name} has wavelengths in {reader.unit}, and {model} in {unit}: convert them")
+            raise io.InputError(
+                f"{reader.name} has wavelengths in {reader.unit}, and {model} in"
+                f" {unit}: convert them"
+            )
         if not interpolate:
-            what = f"has {len(here)} wavelengths, and {model} {k}" if len(here) != k else f"differs: {differing}"
-            raise io.InputError(f"{reader.name} {what}: pass --interpolate, or choose others with --use")
+            what = (
+                f"has {len(here)} wavelengths, and {model} {k}"
+                if len(here) != k
+                else f"differs: {differing}"
+            )
+            raise io.InputError(
+                f"{reader.name} {what}: pass --interpolate, or choose others with --use"
+            )
         if there.min() < here.min() or there.max() > here.max():
-            ends = f"{here.min():g} to {here.max():g}, and {model} {there.min():g} to {there.max():g}"
-            raise io.InputError(f"{reader.name} has wavelengths from {ends}: they cannot be extrapolated")
+            ends = (
+                f"{here.min():g} to {here.max():g}, and {model} {there.min():g} to"
+                f" {there.max():g}"
+            )
+            raise io.InputError(
+                f"{reader.name} has wavelengths from {ends}: they cannot be"
+                " extrapolated"
+            )
         order = np.argsort(here)
-        weights = np.stack([np.interp(there, here[order], row) for row in np.eye(len(here))[:, order]])
-        note(f"{reader.name}: its {len(here)} wavelengths were interpolated to the {k} of {model}")
+        weights = np.stack(
+            [np.interp(there, here[order], row) for row in np.eye(len(here))[:, order]]
+        )
+        note(
+            f"{reader.name}: its {len(here)} wavelengths were interpolated to the {k}"
+            f" of {model}"
+        )
         return lambda block: block @ weights
     if interpolate:
-        raise io.InputError(f"--interpolate needs wavelengths in {reader.name} and in {model}: omit it")
+        raise io.InputError(
+            f"--interpolate needs wavelengths in {reader.name} and in {model}: omit it"
+        )
     if known and reader.header:
         if len({*names}) < len(names) and names != known:
             raise io.InputError(
-                f"{reader.name} has names of mixtures that repeat, and are not those of {model}: rename them"
+                f"{reader.name} has names of mixtures that repeat, and are not those of"
+                f" {model}: rename them"
             )
-        if missing := [name for name in known if name not in names]:
+        missing = [name for name in known if name not in names]
+        if missing:
             raise io.InputError(
-                f"{reader.name} has no mixture {missing[0]!r}, from which {model} learned: it has {', '.join(names[:20])}"
+                f"{reader.name} has no mixture {missing[0]!r}, from which {model}"
+                f" learned: it has {', '.join(names[:20])}"
             )
-        columns, others = [names.index(name) for name in known], [name for name in names if name not in known]
+        columns = [names.index(name) for name in known]
+        others = [name for name in names if name not in known]
         if columns != [*range(len(names))]:
             left_out = f", and left out: {', '.join(others[:20])}" if others else ""
-            note(f"{reader.name}: its mixtures were put in the order of {model}{left_out}")
+            note(
+                f"{reader.name}: its mixtures were put in the order of"
+                f" {model}{left_out}"
+            )
         return lambda block: block[:, columns]
     if reader.n_features != k:
         raise io.InputError(
-            f"{reader.name} has {reader.n_features} mixtures, and {model} learned from {k}: choose them with --use"
+            f"{reader.name} has {reader.n_features} mixtures, and {model} learned from"
+            f" {k}: choose them with --use"
         )
-    note(f"{reader.name}: the names of its mixtures were not compared: {reader.name if known else model} has none")
+    note(
+        f"{reader.name}: the names of its mixtures were not compared:"
+        f" {reader.name if known else model} has none"
+    )
     return lambda block: block

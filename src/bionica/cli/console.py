@@ -1,14 +1,17 @@
 """Everything that a command says to a person, and how it ends.
 
-Results go to standard output. Progress, notes and errors go to standard error. --quiet leaves errors only, and --json
-prints one object in place of everything else. An error is one line:
+Results go to standard output. Progress, notes and errors go to standard error. --quiet
+leaves errors only, and --json prints one object in place of everything else. An error
+is one line:
 
     1     the input, a parameter or a file is at fault: BionicaError, OSError, MemoryError, and every ValueError, ArithmeticError,
-          ImportError and RuntimeError whose innermost frame is in bionica, not in a library that bionica called
+          ImportError and RuntimeError whose innermost frame is in bionica, not in a
+          library that bionica called
     70    anything else: a fault of bionica (EX_SOFTWARE of sysexits.h)
     130   Ctrl-C or SIGTERM
 
-`bionica --debug COMMAND` prints the traceback before the line. Messages of the library name parameters; `OPTIONS` translates them.
+`bionica --debug COMMAND` prints the traceback before the line. Messages of the library
+name parameters; `OPTIONS` translates them.
 """
 
 import json as jsons
@@ -32,34 +35,69 @@ from ..errors import BionicaError, printable
 from ..io import is_disk_full
 from ..io.reader import log_records
 
-#: ClickException: typer has no name of its own for it, and may or may not bring its own click.
+#: ClickException: typer has no name of its own for it, and may or may not bring its own
+#: click.
 _USAGE_ERROR: Any = typer.BadParameter.__mro__[2]
 
 
-#: How errors, warnings, notes and remedies name a thing in Python -> how the command line calls it.
+#: How errors, warnings, notes and remedies name a thing in Python -> how the command
+#: line calls it.
 OPTIONS = {
-    "n_components=None": "--sources auto", "n_components=": "--sources ", "n_components": "--sources",
-    "n_features=": "", "known_mixing of MinimumVolumeCone": "--known FILE", "known_mixing": "--known",
-    "use MinimumVolumeCone(nonnegative_mixing=True)": "use --method cone, without --signed-mixing",
-    "nonnegative_mixing=False": "--signed-mixing", "use MinimumVolumeCone": "use --method cone",
-    "use StreamingNICA": "use --method streaming", "pass X.T": "pass --axis 1", "horizon=": "--horizon ", "axis=": "--axis ",
-    "dataset=": "--dataset ", "use=": "--use ", "skip=": "--skip ", "skip_lines=": "--skip-lines ",
-    "decimal=": "--decimal ", "encoding=": "--encoding ",
-    "header=True": "--header", "header=False": "--no-header", "optical_density=True": "--optical-density",
+    "n_components=None": "--sources auto",
+    "n_components=": "--sources ",
+    "n_components": "--sources",
+    "n_features=": "",
+    "known_mixing of MinimumVolumeCone": "--known FILE",
+    "known_mixing": "--known",
+    "use MinimumVolumeCone(nonnegative_mixing=True)": (
+        "use --method cone, without --signed-mixing"
+    ),
+    "nonnegative_mixing=False": "--signed-mixing",
+    "use MinimumVolumeCone": "use --method cone",
+    "use StreamingNICA": "use --method streaming",
+    "pass X.T": "pass --axis 1",
+    "horizon=": "--horizon ",
+    "axis=": "--axis ",
+    "dataset=": "--dataset ",
+    "use=": "--use ",
+    "skip=": "--skip ",
+    "skip_lines=": "--skip-lines ",
+    "decimal=": "--decimal ",
+    "encoding=": "--encoding ",
+    "header=True": "--header",
+    "header=False": "--no-header",
+    "optical_density=True": "--optical-density",
     "leave these mixtures out": "pass --skip with these mixtures",
-    "set their saturated cells to NaN": "--saturated LEVEL if all mixtures have this ceiling",
-    "saturated=": "--saturated ", "offset=": "--offset ",
-    "with missing=True it is estimated": "--method cone or batch estimates it if it is empty",
+    "set their saturated cells to NaN": (
+        "--saturated LEVEL if all mixtures have this ceiling"
+    ),
+    "saturated=": "--saturated ",
+    "offset=": "--offset ",
+    "with missing=True it is estimated": (
+        "--method cone or batch estimates it if it is empty"
+    ),
     "alternatives_ of bionica.separate": "in the page of --report",
-    "random_state=": "--seed ", "output=": "--output ", "force=True": "--force",
-}  # fmt: skip
-OPTIONS |= {name[:1].upper() + name[1:]: text[:1].upper() + text[1:] for name, text in OPTIONS.items() if " " in name}
-_PARAMETER = re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, sorted(OPTIONS, key=len, reverse=True)))})")
+    "random_state=": "--seed ",
+    "output=": "--output ",
+    "force=True": "--force",
+}
+OPTIONS |= {
+    name[:1].upper() + name[1:]: text[:1].upper() + text[1:]
+    for name, text in OPTIONS.items()
+    if " " in name
+}
+_PARAMETER = re.compile(
+    rf"(?<![\w-])(?:{'|'.join(map(re.escape, sorted(OPTIONS, key=len, reverse=True)))})"
+)
 
 
 def one_line(text: str) -> str:
-    """Return text in one line, without control characters, with options of the command line in place of parameters."""
-    return " ".join(_PARAMETER.sub(lambda match: OPTIONS[match[0]], printable(text)).split())
+    """Return text in one line, without control characters, with options of the command
+    line in place of parameters.
+    """
+    return " ".join(
+        _PARAMETER.sub(lambda match: OPTIONS[match[0]], printable(text)).split()
+    )
 
 
 def counted(n: int, noun: str) -> str:
@@ -70,18 +108,39 @@ def counted(n: int, noun: str) -> str:
 def explain(error: Exception) -> tuple[str, int]:
     """Return what to say about an error, and the exit status."""
     if isinstance(error, MemoryError):
-        return "out of memory: use smaller data or fewer processes; very many mixtures may be samples (--axis)", 1
+        return (
+            (
+                "out of memory: use smaller data or fewer processes; very many mixtures"
+                " may be samples (--axis)"
+            ),
+            1,
+        )
     if isinstance(error, OSError) and is_disk_full(error):
-        return f"the disk is full ({error.strerror}): free some space, or write elsewhere; nothing was left", 1
+        return (
+            (
+                f"the disk is full ({error.strerror}): free some space, or write"
+                " elsewhere; nothing was left"
+            ),
+            1,
+        )
     if isinstance(error, OSError):
-        return f"{error.filename}: {error.strerror}" if error.filename else str(error), 1
-    about_input = isinstance(error, ValueError | ArithmeticError | ImportError | RuntimeError)
+        return (
+            f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        ), 1
+    about_input = isinstance(
+        error, ValueError | ArithmeticError | ImportError | RuntimeError
+    )
     # Not that of a library that was called with wrong arguments.
     *_, (frame, _) = traceback.walk_tb(error.__traceback__)
     is_ours = str(frame.f_globals.get("__name__")).startswith("bionica.")
     if isinstance(error, BionicaError) or (about_input and is_ours):
         return str(error), 1
-    return f"unforeseen, please report it to the developers: {type(error).__name__}: {error}"[:400], 70
+    return (
+        f"unforeseen, please report it to the developers: {type(error).__name__}: {error}"[
+            :400
+        ],
+        70,
+    )
 
 
 def _flags_without_type(parameters: list[Any]) -> list[Any]:
@@ -107,7 +166,9 @@ class OneLineGroup(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command."""
-        for descriptor in range(3):  # the next file would get a closed one, and with it the messages of every library
+        # the next file would get a closed one, and with it the messages of every
+        # library
+        for descriptor in range(3):
             try:
                 os.fstat(descriptor)
             except OSError:
@@ -121,7 +182,8 @@ class OneLineGroup(TyperGroup):
             raise typer.Exit(130) from None
         except Exception as error:
             message, status = explain(error)
-            with suppress(OSError):  # standard error is closed: the status still says it
+            # standard error is closed: the status still says it
+            with suppress(OSError):
                 if ctx.params.get("debug"):
                     typer.echo(traceback.format_exc(), err=True, nl=False)
                 elif status == 70:
@@ -131,10 +193,16 @@ class OneLineGroup(TyperGroup):
 
 
 class Console:
-    """Output of one command. With `data_on_stdout` results go to standard error; `notes` holds all notes, for --json."""
+    """Output of one command. With `data_on_stdout` results go to standard error;
+    `notes` holds all notes, for --json.
+    """
 
-    def __init__(self, *, json: bool = False, quiet: bool = False, data_on_stdout: bool = False) -> None:
-        self.json, self.quiet, self.data_on_stdout = json, quiet, data_on_stdout
+    def __init__(
+        self, *, json: bool = False, quiet: bool = False, data_on_stdout: bool = False
+    ) -> None:
+        self.json = json
+        self.quiet = quiet
+        self.data_on_stdout = data_on_stdout
         self.silent = json or quiet  # nothing but errors and the result is printed
         self.notes: list[str] = []
 
@@ -153,30 +221,50 @@ class Console:
     def result(self, lines: Iterable[str], data: Any) -> None:
         """Print the result: `lines`, or with --json `data` as one line."""
         if self.json:
-            finite = jsons.loads(jsons.dumps(data), parse_constant=lambda _: None)  # JSON has no NaN and no infinity
+            # JSON has no NaN and no infinity
+            finite = jsons.loads(jsons.dumps(data), parse_constant=lambda _: None)
             typer.echo(jsons.dumps(finite), err=self.data_on_stdout)
         elif not self.quiet:
             typer.echo("\n".join(map(one_line, lines)), err=self.data_on_stdout)
 
     @contextmanager
     def progress(self, title: str, total: float) -> Iterator[Callable[..., None]]:
-        """Show a progress bar if standard error is a terminal. Yields the function `advance(n, status="")`."""
+        """Show a progress bar if standard error is a terminal.
+
+        Yields the function `advance(n, status="")`.
+        """
         from rich.console import Console as Terminal
         from rich.progress import Progress
 
         terminal = Terminal(stderr=True)
-        with Progress(console=terminal, transient=True, disable=self.silent or not terminal.is_terminal) as bar:
+        with Progress(
+            console=terminal,
+            transient=True,
+            disable=self.silent or not terminal.is_terminal,
+        ) as bar:
             task = bar.add_task(title, total=total)
-            yield lambda n, status="": bar.update(task, advance=n, description=f"{title} {status}")
+            yield lambda n, status="": bar.update(
+                task, advance=n, description=f"{title} {status}"
+            )
 
     @contextmanager
     def session(self, *, interrupted: str) -> Iterator[None]:
-        """Run a command: show warnings and log records, and say `interrupted` after Ctrl-C or SIGTERM."""
+        """Run a command: show warnings and log records, and say `interrupted` after
+        Ctrl-C or SIGTERM.
+        """
 
-        def show(record: logging.LogRecord) -> None:  # for example that a loop is compiled
-            (self.note if record.levelno >= logging.WARNING else self.say)(record.getMessage())
+        # for example that a loop is compiled
+        def show(record: logging.LogRecord) -> None:
+            (self.note if record.levelno >= logging.WARNING else self.say)(
+                record.getMessage()
+            )
 
-        before = _handle({signal.SIGINT: signal.getsignal(signal.SIGINT), signal.SIGTERM: signal.default_int_handler})
+        before = _handle(
+            {
+                signal.SIGINT: signal.getsignal(signal.SIGINT),
+                signal.SIGTERM: signal.default_int_handler,
+            }
+        )
         try:
             with warnings.catch_warnings(), log_records("bionica", logging.INFO, show):
                 warnings.simplefilter("always", UserWarning)
@@ -190,14 +278,22 @@ class Console:
 
 
 def _handle(handlers: dict[Any, Any]) -> dict[Any, Any]:
-    """Set the handlers of signals, which only the main thread may do, and return those before."""
+    """Set the handlers of signals, which only the main thread may do, and return those
+    before.
+    """
     is_main = threading.current_thread() is threading.main_thread()
-    return {number: signal.signal(number, handler) for number, handler in handlers.items() if is_main}
+    return {
+        number: signal.signal(number, handler)
+        for number, handler in handlers.items()
+        if is_main
+    }
 
 
 @contextmanager
 def ignore_broken_pipe() -> Iterator[None]:
-    """Stop writing without an error when the reader of standard output has gone, as in `| head`."""
+    """Stop writing without an error when the reader of standard output has gone, as in
+    `| head`.
+    """
     try:
         yield
     except BrokenPipeError:
@@ -208,14 +304,18 @@ class StandardInput:
     """Standard input. Ctrl-C and SIGTERM always end a read."""
 
     def __init__(self, stream: Any) -> None:
-        self._stream, self._descriptor, self._interrupted = stream, None, False
+        self._stream = stream
+        self._descriptor = None
+        self._interrupted = False
         with suppress(OSError):  # it has no descriptor
             self._descriptor = stream.fileno() if os.name == "posix" else None
 
     def defer_interrupts(self) -> None:
-        """From now on let the next read raise KeyboardInterrupt, so that what was read before is answered.
+        """From now on let the next read raise KeyboardInterrupt, so that what was read
+        before is answered.
 
-        A second signal interrupts at once. `Console.session` restores the handlers of signals.
+        A second signal interrupts at once. `Console.session` restores the handlers of
+        signals.
         """
         _handle(dict.fromkeys((signal.SIGINT, signal.SIGTERM), self._interrupt))
 
@@ -229,6 +329,7 @@ class StandardInput:
         while not self._interrupted:
             if self._descriptor is None:
                 return bytes(getattr(self._stream, "read1", self._stream.read)(n))
-            if select.select([self._descriptor], [], [], 0.5)[0]:  # not for ever: a signal is not always seen by a read
+            # not for ever: a signal is not always seen by a read
+            if select.select([self._descriptor], [], [], 0.5)[0]:
                 return os.read(self._descriptor, n)
         raise KeyboardInterrupt

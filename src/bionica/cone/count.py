@@ -1,4 +1,6 @@
-"""The number of sources, counted by rough minimum-volume cones: `trust.count` with `fit.rough_cones`."""
+"""The number of sources, counted by rough minimum-volume cones: `trust.count` with
+`fit.rough_cones`.
+"""
 
 from typing import Any
 
@@ -11,9 +13,11 @@ from .fit import rough_cones
 
 
 def count_sources(X: NDArray[Any], *, most: int = 12, seed: int = 0) -> count.Count:
-    """Count the sources of the samples X (n, k), finite; a few thousand are enough. In white noise, more than `most` are counted.
+    """Count the sources of the samples X (n, k), finite; a few thousand are enough. In
+    white noise, more than `most` are counted.
 
-    Samples with saturated cells are left out: a ceiling bends the mixtures, and would be counted as sources.
+    Samples with saturated cells are left out: a ceiling bends the mixtures, and would
+    be counted as sources.
 
     Examples
     --------

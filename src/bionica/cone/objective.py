@@ -1,6 +1,7 @@
 """The volume of a cone between two walls, its gradient and its minimisation.
 
-With outputs y = V u, u_bar = <u>, spectra A = B V^{-1} (columns a_j) and averages <> over samples or over channels, minimise
+With outputs y = V u, u_bar = <u>, spectra A = B V^{-1} (columns a_j) and averages <>
+over samples or over channels, minimise
 
     f(V) = -log|det V| + sum_i log(V_i u_bar)
            + 1/2 sum_i c_i <min(V_i u, 0)^2> / w_i^2                                                                      (1)
@@ -9,22 +10,30 @@ With outputs y = V u, u_bar = <u>, spectra A = B V^{-1} (columns a_j) and averag
 
     w_i^2 = (1 + kappa) / [1 / (v_i |V_i|^2) + kappa / (s_i V_i u_bar)^2] + (e_i V_i u_bar)^2.                             (2)
 
-The first line is the logarithm of the volume of the simplex that the cone cuts out of the hyperplane through the mean. No term
-changes if a row of V is scaled. The second line is a wall on the sources: c_i is its hardness and w_i its width. v_i is the
-variance of the noise of every coordinate of u, as output i shows it, s_i^2 = v_i |V_i|^2 is the noise variance of output i at
-the base V, and e_i is the width of a wall without noise. For kappa = 0 the distance from a facet would be measured perpendicular
-to it, so that noise which is correlated between outputs does not bias the facets. But (1) would have no minimum: if V_i u_bar tends
-to 0, log(V_i u_bar) falls without end and the wall stays finite. For kappa > 0 the width tends to 0 with V_i u_bar, the wall grows
-as (V_i u_bar)^-2, and (1) is bounded below. Then the barrier must also be high enough. A facet that moves along the mean is held,
-to second order, if 4 kappa / (1 + kappa) + 1.6 / s_i > 1 (density at zero): kappa = 1 holds it at any noise. kappa = 0.1 does so up
-to s_i = 2.5 and biases sparse sources less if mixing matrices have both signs.
-The third line is a wall on the spectra, for mixing matrices without negative entries. It is absent if B has no rows. Beside it
-kappa is 1, because it pulls facets towards the mean, and 0.1 otherwise. The last line holds amounts that are known: V_i K_i V_i' is
-the mean square by which output i of the samples with a known amount of source i differs from a multiple of these amounts.
+The first line is the logarithm of the volume of the simplex that the cone cuts out of
+the hyperplane through the mean. No term changes if a row of V is scaled. The second
+line is a wall on the sources: c_i is its hardness and w_i its width. v_i is the
+variance of the noise of every coordinate of u, as output i shows it, s_i^2 = v_i
+|V_i|^2 is the noise variance of output i at the base V, and e_i is the width of a wall
+without noise. For kappa = 0 the distance from a facet would be measured perpendicular
+to it, so that noise which is correlated between outputs does not bias the facets. But
+(1) would have no minimum: if V_i u_bar tends to 0, log(V_i u_bar) falls without end and
+the wall stays finite. For kappa > 0 the width tends to 0 with V_i u_bar, the wall grows
+as (V_i u_bar)^-2, and (1) is bounded below. Then the barrier must also be high enough.
+A facet that moves along the mean is held, to second order, if 4 kappa / (1 + kappa) +
+1.6 / s_i > 1 (density at zero): kappa = 1 holds it at any noise. kappa = 0.1 does so up
+to s_i = 2.5 and biases sparse sources less if mixing matrices have both signs. The
+third line is a wall on the spectra, for mixing matrices without negative entries. It is
+absent if B has no rows. Beside it kappa is 1, because it pulls facets towards the mean,
+and 0.1 otherwise. The last line holds amounts that are known: V_i K_i V_i' is the mean
+square by which output i of the samples with a known amount of source i differs from a
+multiple of these amounts.
 
-Minimisation changes the base: V becomes P V and A becomes A P^{-1}, starting at P = I with V u_bar = 1. If the first spectra are
-known, then P_ij = 0 for i != j in their columns j, which keeps these columns of A. Only samples near or beyond a facet have a
-gradient. They are chosen at P = I (`near_facets`), and again if P has changed much (`minimise_on_all`).
+Minimisation changes the base: V becomes P V and A becomes A P^{-1}, starting at P = I
+with V u_bar = 1. If the first spectra are known, then P_ij = 0 for i != j in their
+columns j, which keeps these columns of A. Only samples near or beyond a facet have a
+gradient. They are chosen at P = I (`near_facets`), and again if P has changed much
+(`minimise_on_all`).
 """
 
 from collections.abc import Callable
@@ -42,12 +51,16 @@ _KAPPA = {False: 0.1, True: 1.0}  # without and with a wall on the spectra
 LEAST_NEAR = 500  # samples per facet
 _RADIUS = 0.3  # by which P may change before the samples near a facet are chosen again
 _MAX_ITER = 100
-LEAST_MEAN = 0.1  # of an output, over its RMS or over that at the base, and of a sample along the mean
-LOST = 1e3  # change of P, or noise of an output over its mean: no sample holds the facet any more
+# of an output, over its RMS or over that at the base, and of a sample along the mean
+LEAST_MEAN = 0.1
+# change of P, or noise of an output over its mean: no sample holds the facet any more
+LOST = 1e3
 
 
 class Wall(NamedTuple):
-    """Both walls: hardness c (NaN if not yet known), variance v (0 if there is no noise) and e of eq. (2); m of eq. (1)."""
+    """Both walls: hardness c (NaN if not yet known), variance v (0 if there is no
+    noise) and e of eq. (2); m of eq. (1).
+    """
 
     c: Array
     variance: Array
@@ -56,10 +69,12 @@ class Wall(NamedTuple):
 
 
 class Facets(NamedTuple):
-    """For each facet the samples near or beyond it, as columns of outputs (d, n_i) of the base V, and their weights (n_i,).
+    """For each facet the samples near or beyond it, as columns of outputs (d, n_i) of
+    the base V, and their weights (n_i,).
 
-    The weights are those in an average over all samples. `gram` is V V'. `spectra` (k, d) are those of the base; without rows
-    there is no wall on them. The first `n_known` of them are known. `amounts` are V K_i V'.
+    The weights are those in an average over all samples. `gram` is V V'. `spectra` (k,
+    d) are those of the base; without rows there is no wall on them. The first `n_known`
+    of them are known. `amounts` are V K_i V'.
     """
 
     near: list[Array]
@@ -71,7 +86,11 @@ class Facets(NamedTuple):
 
 
 def value_and_gradient(P: Array, facets: Facets, wall: Wall) -> tuple[float, Array]:
-    """f(P V), eq. (1) without the constant -log|det V|, and its gradient with respect to P; inf if P V does not hold the mean."""
+    """f(P V), eq.
+
+    (1) without the constant -log|det V|, and its gradient with respect to P; inf if P V
+    does not hold the mean.
+    """
     sign, log_det = np.linalg.slogdet(P)
     mean = P.sum(axis=1)
     if sign <= 0 or mean.min() <= LEAST_MEAN:
@@ -80,15 +99,19 @@ def value_and_gradient(P: Array, facets: Facets, wall: Wall) -> tuple[float, Arr
     inverse = np.linalg.inv(P)
     gradient = 1 / mean[:, None] - inverse.T
     kappa = _KAPPA[len(facets.spectra) > 0]
-    noise, turned = wall.variance * np.diag(facets.gram) / kappa, wall.variance[:, None] * (P @ facets.gram)
-    inside, outside = np.einsum("ij,ij->i", turned, P), noise * mean**2
+    noise = wall.variance * np.diag(facets.gram) / kappa
+    turned = wall.variance[:, None] * (P @ facets.gram)
+    inside = np.einsum("ij,ij->i", turned, P)
+    outside = noise * mean**2
     share = outside / np.maximum(inside + outside, 1e-300)
     width = (1 + kappa) * share * inside + (wall.e * mean) ** 2  # w_i^2, eq. (2)
     along = ((1 + kappa) * (1 - share) ** 2 * noise + wall.e**2) * mean
-    half = (1 + kappa) * (share**2)[:, None] * turned + along[:, None]  # half its gradient
+    # half its gradient
+    half = (1 + kappa) * (share**2)[:, None] * turned + along[:, None]
     for i, (Y, weight) in enumerate(zip(facets.near, facets.weights, strict=True)):
         negative = np.minimum(P[i] @ Y, 0)
-        weighted, amiss = weight * negative, facets.amounts[i] @ P[i]
+        weighted = weight * negative
+        amiss = facets.amounts[i] @ P[i]
         energy = float(negative @ weighted + P[i] @ amiss)
         hardness = wall.c[i] / width[i]
         value += 0.5 * hardness * energy
@@ -108,16 +131,20 @@ def value_and_gradient(P: Array, facets: Facets, wall: Wall) -> tuple[float, Arr
 
 
 def inverse_curvature(facets: Facets, wall: Wall) -> Callable[[Array], Array]:
-    """The map by the inverse of the Hessian of the walls at P = I, to which a unit quadratic is added for the volume.
+    """The map by the inverse of the Hessian of the walls at P = I, to which a unit
+    quadratic is added for the volume.
 
-    The wall on the sources has a block for each row of P, the wall on the spectra one for each column.
+    The wall on the sources has a block for each row of P, the wall on the spectra one
+    for each column.
     """
     d = len(facets.gram)
     hardness = wall.c / (wall.variance * np.diag(facets.gram) + wall.e**2)
     rows = np.empty((d, d, d))
     for i, (Y, weight) in enumerate(zip(facets.near, facets.weights, strict=True)):
         n = Y[:, Y[i] < 0]
-        rows[i] = hardness[i] * ((n * weight[Y[i] < 0]) @ n.T + facets.amounts[i]) + np.eye(d)
+        rows[i] = hardness[i] * (
+            (n * weight[Y[i] < 0]) @ n.T + facets.amounts[i]
+        ) + np.eye(d)
     free = np.ones((d, d))
     free[:, : facets.n_known] = 0
     if not len(facets.spectra):
@@ -137,9 +164,11 @@ def inverse_curvature(facets: Facets, wall: Wall) -> Callable[[Array], Array]:
 
 
 class Data(NamedTuple):
-    """Samples U (n, d) in coordinates, their weights (n,), which sum to one, B (k, d) of eq. (1), and the known edges (d, p).
+    """Samples U (n, d) in coordinates, their weights (n,), which sum to one, B (k, d)
+    of eq. (1), and the known edges (d, p).
 
-    `mean` is u_bar. B has no rows if spectra may be negative. `known` has unit columns. `amounts` are K_i, zero without known ones.
+    `mean` is u_bar. B has no rows if spectra may be negative. `known` has unit columns.
+    `amounts` are K_i, zero without known ones.
     """
 
     U: Array
@@ -158,12 +187,22 @@ class Data(NamedTuple):
 def unweighted(U: Array) -> Data:
     """Samples U (n, d) of equal weight, without a wall on the spectra."""
     n, d = U.shape
-    return Data(U, np.full(n, 1 / n), U.mean(axis=0), np.empty((0, d)), np.empty((d, 0)), np.zeros((d, d, d)))
+    return Data(
+        U,
+        np.full(n, 1 / n),
+        U.mean(axis=0),
+        np.empty((0, d)),
+        np.empty((d, 0)),
+        np.zeros((d, d, d)),
+    )
 
 
 def near_facets(Y: Array, V: Array, width: Array, data: Data) -> Facets:
-    """The columns of Y (d, n_samples) near or beyond each facet of V: y_i < w_i, or the 500 nearest if fewer are."""
-    near, weights = [], []
+    """The columns of Y (d, n_samples) near or beyond each facet of V: y_i < w_i, or the
+    500 nearest if fewer are.
+    """
+    near = []
+    weights = []
     n = Y.shape[1]
     for y, w in zip(Y, width, strict=True):
         index = np.flatnonzero(y < w)
@@ -173,18 +212,25 @@ def near_facets(Y: Array, V: Array, width: Array, data: Data) -> Facets:
         near.append(Y[:, index])
         weights.append(data.weights[index])
     spectra = data.B @ np.linalg.inv(V) if len(data.B) else data.B
-    return Facets(near, weights, V @ V.T, spectra, data.known.shape[1], V @ data.amounts @ V.T)
+    return Facets(
+        near, weights, V @ V.T, spectra, data.known.shape[1], V @ data.amounts @ V.T
+    )
 
 
-def minimise_on_all(V: Array, data: Data, wall: Wall, *, tol: float) -> tuple[Array, float, int]:
-    """Minimise (1) from V by L-BFGS on the samples near facets; choose these again if an entry of P has changed by 0.3.
+def minimise_on_all(
+    V: Array, data: Data, wall: Wall, *, tol: float
+) -> tuple[Array, float, int]:
+    """Minimise (1) from V by L-BFGS on the samples near facets; choose these again if
+    an entry of P has changed by 0.3.
 
-    It ends if no entry of P would change by more than `tol`. Return the cone V with V u_bar = 1, the largest change of P, and the
-    number of iterations.
+    It ends if no entry of P would change by more than `tol`. Return the cone V with V
+    u_bar = 1, the largest change of P, and the number of iterations.
     """
     identity = np.eye(len(V))
     V = first = V / (V @ data.mean)[:, None]
-    n_iter, total, change = 0, 0.0, np.inf
+    n_iter = 0
+    total = 0.0
+    change = np.inf
     while change > _RADIUS and n_iter < _MAX_ITER and total < LOST:
         width = np.sqrt(wall.variance * np.sum(V**2, axis=1) + wall.e**2)
         facets = near_facets(V @ data.U.T, V, width, data)
@@ -208,10 +254,16 @@ def objective(V: Array, data: Data, wall: Wall) -> float:
     """f(V), eq. (1), on all samples."""
     V, Y = data.outputs(V)
     facets = near_facets(Y, V, np.full(len(V), np.inf), data)
-    return value_and_gradient(np.eye(len(V)), facets, wall)[0] - float(np.linalg.slogdet(V)[1])
+    return value_and_gradient(np.eye(len(V)), facets, wall)[0] - float(
+        np.linalg.slogdet(V)[1]
+    )
 
 
 def feasible(V: Array, data: Data) -> bool:
-    """Whether the mean of every output is positive, and that of every spectrum, if there is a wall on them."""
+    """Whether the mean of every output is positive, and that of every spectrum, if
+    there is a wall on them.
+    """
     A = data.B @ np.linalg.inv(V)
-    return bool((V @ data.mean > 0).all() and (not len(A) or (A.mean(axis=0) > 0).all()))
+    return bool(
+        (V @ data.mean > 0).all() and (not len(A) or (A.mean(axis=0) > 0).all())
+    )

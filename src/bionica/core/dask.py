@@ -1,7 +1,7 @@
 """Dask arrays, read block by block and never gathered, and faults of a cluster.
 
-`dask_rows` checks an array, `DaskRows` reads it, `cluster_faults` translates exceptions.
-Dask is imported only if the user has imported it.
+`dask_rows` checks an array, `DaskRows` reads it, `cluster_faults` translates
+exceptions. Dask is imported only if the user has imported it.
 """
 
 import operator
@@ -70,9 +70,9 @@ class DaskRows(ChunkedRows):
     Iterating gives the blocks one after the other and holds one in memory; slices and
     index arrays give rows, all as NumPy arrays. `fold_numbered` sums over the blocks on
     the scheduler that the user has chosen, and raises ValueError if they are not those
-    of an earlier pass. NaN and infinity in a block raise ValueError, faults of a cluster
-    ClusterError. A cluster needs about a millisecond for each task, so that all work on
-    a block is one task.
+    of an earlier pass. NaN and infinity in a block raise ValueError, faults of a
+    cluster ClusterError. A cluster needs about a millisecond for each task, so that all
+    work on a block is one task.
     """
 
     def __init__(

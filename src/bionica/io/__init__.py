@@ -1,4 +1,7 @@
-"""Mixtures and sources in files and pipes. `open_reader` chooses a reader by the suffix of the file."""
+"""Mixtures and sources in files and pipes.
+
+`open_reader` chooses a reader by the suffix of the file.
+"""
 
 import math
 from collections import Counter
@@ -10,25 +13,64 @@ from typing import Any
 
 from ..errors import InputError, OutputError
 from .arrays import ParquetReader, open_hdf5, open_mat, open_npy, open_npz, open_zarr
-from .files import Target, check_folder, check_targets, is_disk_full, write_atomically, write_own
+from .files import (
+    Target,
+    check_folder,
+    check_targets,
+    is_disk_full,
+    write_atomically,
+    write_own,
+)
 from .images import IMAGES, open_images
 from .instruments import INSTRUMENTS, Measurement, open_instrument, suffix_of
-from .reader import ROW_NAMES, Columns, Reader, RowSample, explain_errors, import_optional, wavelengths_in
+from .reader import (
+    ROW_NAMES,
+    Columns,
+    Reader,
+    RowSample,
+    explain_errors,
+    import_optional,
+    wavelengths_in,
+)
 from .text import TEXT, TextReader, open_xlsx
 from .write import WRITTEN, TextWriter, check_format, open_writer, output_files
 
 __all__ = [
-    "IMAGES", "PIXELS", "ROW_NAMES", "TEXT", "WRITTEN",
-    "Columns", "InputError", "Measurement", "OutputError", "Reader", "RowSample", "Target", "TextWriter",
-    "check_folder", "check_format", "check_inputs", "check_targets", "import_optional", "is_disk_full",
-    "open_pipe", "open_reader", "open_writer", "output_files", "register", "wavelengths_in", "write_atomically",
+    "IMAGES",
+    "PIXELS",
+    "ROW_NAMES",
+    "TEXT",
+    "WRITTEN",
+    "Columns",
+    "InputError",
+    "Measurement",
+    "OutputError",
+    "Reader",
+    "RowSample",
+    "Target",
+    "TextWriter",
+    "check_folder",
+    "check_format",
+    "check_inputs",
+    "check_targets",
+    "import_optional",
+    "is_disk_full",
+    "open_pipe",
+    "open_reader",
+    "open_writer",
+    "output_files",
+    "register",
+    "wavelengths_in",
+    "write_atomically",
     "write_own",
-]  # fmt: skip
+]
 
 #: What opens the files of a suffix, and the options that it takes beside `columns`.
 _OPENERS: dict[str, tuple[Callable[..., Reader], tuple[str, ...]]] = {
     ".npy": (open_npy, ("axis",)),
-    **dict.fromkeys(TEXT, (TextReader, ("axis", "header", "decimal", "skip_lines", "encoding"))),
+    **dict.fromkeys(
+        TEXT, (TextReader, ("axis", "header", "decimal", "skip_lines", "encoding"))
+    ),
     ".xlsx": (open_xlsx, ("axis", "header", "skip_lines", "dataset")),
     ".parquet": (ParquetReader, ("axis",)),
     ".npz": (open_npz, ("axis", "dataset")),
@@ -40,44 +82,58 @@ _OPENERS: dict[str, tuple[Callable[..., Reader], tuple[str, ...]]] = {
 }
 
 #: Suffixes of files that may hold images or cubes, so that their sources may be images.
-PIXELS = tuple(suffix for suffix in _OPENERS if suffix not in (*TEXT, ".xlsx", ".parquet"))
+PIXELS = tuple(
+    suffix for suffix in _OPENERS if suffix not in (*TEXT, ".xlsx", ".parquet")
+)
 
 
 def open_reader(
-    inputs: str | Path | Sequence[str | Path], *, axis: int | None = None, dataset: str | None = None,
-    columns: Columns | None = None, header: bool | None = None, decimal: str | None = None, skip_lines: int = 0,
+    inputs: str | Path | Sequence[str | Path],
+    *,
+    axis: int | None = None,
+    dataset: str | None = None,
+    columns: Columns | None = None,
+    header: bool | None = None,
+    decimal: str | None = None,
+    skip_lines: int = 0,
     encoding: str | None = None,
-    optical_density: bool = False, missing: bool = False,
-) -> Reader:  # fmt: skip
-    r"""Open a file by its suffix, several images of one shape, or files of one instrument; InputError if they are no mixtures.
+    optical_density: bool = False,
+    missing: bool = False,
+) -> Reader:
+    r"""Open a file by its suffix, several images of one shape, or files of one
+    instrument; InputError if they are no mixtures.
 
     Parameters
     ----------
     inputs
-        A file, several images, or several files of an instrument (`bionica.io.instruments`).
+        A file, several images, or several files of an instrument
+        (`bionica.io.instruments`).
     axis
-        The axis of a matrix or table that holds the samples. By default 0, or 1 if the first column of text is named as
-        wavelengths. If this column has no name and may hold wavelengths, InputError asks for the axis.
+        The axis of a matrix or table that holds the samples. By default 0, or 1 if the
+        first column of text is named as wavelengths. If this column has no name and may
+        hold wavelengths, InputError asks for the axis.
     dataset
         The array to read of a file that holds several, or the sheet of a workbook.
     columns
-        Which columns are mixtures: by default all but those of `label_columns` and those that hold text. These are the
-        `label_names` of the reader.
+        Which columns are mixtures: by default all but those of `label_columns` and
+        those that hold text. These are the `label_names` of the reader.
     header, decimal, skip_lines, encoding
-        Of text and sheets: whether the first line holds names, the decimal point, and the number of lines before the table (by
-        default the first lines show them, and notes name a comma and lines that were left out); of text its encoding, by default
-        UTF-8 or cp1252.
+        Of text and sheets: whether the first line holds names, the decimal point, and
+        the number of lines before the table (by default the first lines show them, and
+        notes name a comma and lines that were left out); of text its encoding, by
+        default UTF-8 or cp1252.
     optical_density
         Turn transmitted light in images into absorbance.
     missing
-        Read empty cells and NaN as NaN, for `BatchNICA` and `MinimumVolumeCone`, which estimate them. By default InputError names
-        the first one.
+        Read empty cells and NaN as NaN, for `BatchNICA` and `MinimumVolumeCone`, which
+        estimate them. By default InputError names the first one.
 
     Returns
     -------
     Reader
-        `read()` returns all samples, `blocks()` yields them in blocks that fit in memory, `names` has the names of the mixtures,
-        `wavelengths` these names as numbers, and `notes` says what was left out or taken for a header.
+        `read()` returns all samples, `blocks()` yields them in blocks that fit in
+        memory, `names` has the names of the mixtures, `wavelengths` these names as
+        numbers, and `notes` says what was left out or taken for a header.
 
     Examples
     --------
@@ -90,31 +146,72 @@ def open_reader(
            [3., 4.]]), ['a', 'b'], ['time'])
     """
     paths = check_inputs([inputs] if isinstance(inputs, (str, Path)) else inputs)
-    path, suffix, suffixes = paths[0], suffix_of(paths[0]), {suffix_of(path) for path in paths}
-    if len(paths) > 1 and not (suffixes <= set(IMAGES) or (suffix in INSTRUMENTS and len(suffixes) == 1)):
-        remedy = "join tables to one file, or give images of one shape or files of one instrument"
+    path, suffix, suffixes = (
+        paths[0],
+        suffix_of(paths[0]),
+        {suffix_of(path) for path in paths},
+    )
+    if len(paths) > 1 and not (
+        suffixes <= set(IMAGES) or (suffix in INSTRUMENTS and len(suffixes) == 1)
+    ):
+        remedy = (
+            "join tables to one file, or give images of one shape or files of one"
+            " instrument"
+        )
         raise InputError(f"{len(paths)} inputs that are not all images: {remedy}")
-    if twice := [path for path, n in Counter(path.resolve() for path in paths).items() if n > 1]:
+    twice = [
+        path for path, n in Counter(path.resolve() for path in paths).items() if n > 1
+    ]
+    if twice:
         raise InputError(f"{twice[0]} is given twice")
     opener, takes = _OPENERS[suffix]
-    options = {"axis": axis, "dataset": dataset, "header": header, "skip_lines": skip_lines or None}
-    options |= {"decimal": decimal, "encoding": encoding, "optical_density": optical_density or None}
+    options = {
+        "axis": axis,
+        "dataset": dataset,
+        "header": header,
+        "skip_lines": skip_lines or None,
+    }
+    options |= {
+        "decimal": decimal,
+        "encoding": encoding,
+        "optical_density": optical_density or None,
+    }
     given = {name: value for name, value in options.items() if value is not None}
-    if wrong := [name for name in given if name not in takes]:
-        raise InputError(f"{wrong[0]}={given[wrong[0]]!r} has no meaning for a {suffix} file: omit it")
+    wrong = [name for name in given if name not in takes]
+    if wrong:
+        raise InputError(
+            f"{wrong[0]}={given[wrong[0]]!r} has no meaning for a {suffix} file:"
+            " omit it"
+        )
     if optical_density and columns and (columns.offset or columns.saturated < math.inf):
-        raise InputError("optical_density=True finds the light level itself: omit offset= and saturated=")
-    source, columns = paths if suffix in (*IMAGES, *INSTRUMENTS) else path, columns or Columns()
+        raise InputError(
+            "optical_density=True finds the light level itself: omit offset= and"
+            " saturated="
+        )
+    source = paths if suffix in (*IMAGES, *INSTRUMENTS) else path
+    columns = columns or Columns()
     with explain_errors(str(path)):
         reader = opener(source, columns._replace(missing=missing), **given)
-    declared = 0 if suffix in INSTRUMENTS else 8 * (reader.n_samples or 0) * reader.n_features
-    if declared > max(2**30, 2**14 * sum(file.stat().st_size for each in paths for file in (each, *each.rglob("*")))):
-        raise InputError(f"{path} declares {declared >> 20:,} MiB of numbers, more than 16,384 times its bytes on disk")
+    declared = (
+        0 if suffix in INSTRUMENTS else 8 * (reader.n_samples or 0) * reader.n_features
+    )
+    if declared > max(
+        2**30,
+        2**14
+        * sum(
+            file.stat().st_size for each in paths for file in (each, *each.rglob("*"))
+        ),
+    ):
+        raise InputError(
+            f"{path} declares {declared >> 20:,} MiB of numbers, more than 16,384 times"
+            " its bytes on disk"
+        )
     return reader
 
 
 def register(suffix: str, read: Callable[[Path], Measurement]) -> None:
-    """Let `open_reader`, and with it `bionica.separate` of files, read another suffix with a function of a path.
+    """Let `open_reader`, and with it `bionica.separate` of files, read another suffix
+    with a function of a path.
 
     Examples
     --------
@@ -132,28 +229,52 @@ def register(suffix: str, read: Callable[[Path], Measurement]) -> None:
 
 
 def open_pipe(stream: Any, *, columns: Columns | None = None, **form: Any) -> Reader:
-    """Read mixtures once from a binary stream of text. `form`: `header`, `decimal`, `skip_lines`, `encoding` of `open_reader`."""
-    return TextReader(Path("standard input"), columns or Columns(), pipe=partial(nullcontext, stream), **form)
+    """Read mixtures once from a binary stream of text. `form`: `header`, `decimal`,
+    `skip_lines`, `encoding` of `open_reader`.
+    """
+    return TextReader(
+        Path("standard input"),
+        columns or Columns(),
+        pipe=partial(nullcontext, stream),
+        **form,
+    )
 
 
 def check_inputs(inputs: Sequence[str | Path]) -> list[Path]:
-    """Return the paths of inputs; raise unless each is a file of a format that is read, or a Zarr store."""
+    """Return the paths of inputs; raise unless each is a file of a format that is read,
+    or a Zarr store.
+    """
     paths = [Path(name) for name in inputs]
     for path in paths:
         suffix = suffix_of(path)
         if not path.exists():
-            raise InputError(f"{path} does not exist: check the name (the current folder is {Path.cwd()})")
+            raise InputError(
+                f"{path} does not exist: check the name (the current folder is"
+                f" {Path.cwd()})"
+            )
         if path.is_dir() and suffix != ".zarr":
-            known = Counter(file.suffix for file in path.iterdir() if suffix_of(file) in _OPENERS)
-            files = ", ".join(f"{path / '*'}{each} ({n})" for each, n in known.most_common(3))
-            raise InputError(f"{path} is a folder: give files{f', of it {files}' if files else ''}")
+            known = Counter(
+                file.suffix for file in path.iterdir() if suffix_of(file) in _OPENERS
+            )
+            files = ", ".join(
+                f"{path / '*'}{each} ({n})" for each, n in known.most_common(3)
+            )
+            raise InputError(
+                f"{path} is a folder: give files{f', of it {files}' if files else ''}"
+            )
         if suffix == ".zarr" and not path.is_dir():
             raise InputError(f"{path} is a file, and Zarr is a folder: give the folder")
         if not path.is_file() and not path.is_dir():
-            raise InputError(f"{path} is a pipe or a device, which is read only once: cat {path} | bionica separate -")
-        if suffix not in _OPENERS:
-            packed = "unpack it; " * (suffix in (".gz", ".zip", ".bz2", ".xz", ".zst", ".7z"))
             raise InputError(
-                f"{path} has the unknown suffix {suffix!r}: {packed}bionica reads {', '.join(_OPENERS)} and pipes"
+                f"{path} is a pipe or a device, which is read only once: cat {path} |"
+                " bionica separate -"
+            )
+        if suffix not in _OPENERS:
+            packed = "unpack it; " * (
+                suffix in (".gz", ".zip", ".bz2", ".xz", ".zst", ".7z")
+            )
+            raise InputError(
+                f"{path} has the unknown suffix {suffix!r}: {packed}bionica reads"
+                f" {', '.join(_OPENERS)} and pipes"
             )
     return paths

@@ -1,7 +1,9 @@
-"""Which files a command may write, and files that appear under their name only when they are complete.
+"""Which files a command may write, and files that appear under their name only when
+they are complete.
 
-What is written is first complete in a hidden file or folder beside its target, `.NAME.RANDOM.part`, and then renamed: several
-processes may write the same file, and the last one wins. A process that is killed leaves its hidden file. A target that is a
+What is written is first complete in a hidden file or folder beside its target,
+`.NAME.RANDOM.part`, and then renamed: several processes may write the same file, and
+the last one wins. A process that is killed leaves its hidden file. A target that is a
 symbolic link is followed: the file that it points to is replaced, the link stays.
 """
 
@@ -17,26 +19,34 @@ from typing import NamedTuple
 
 from ..errors import OutputError
 
-_RECORD = ".bionica"  # in a folder of results: digests of the files that `write_own` has written
+# in a folder of results: digests of the files that `write_own` has written
+_RECORD = ".bionica"
 
 
 def is_disk_full(error: OSError) -> bool:
-    """Whether this error says that the disk, the quota or the file size limit is exhausted."""
+    """Whether this error says that the disk, the quota or the file size limit is
+    exhausted.
+    """
     return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @contextmanager
 def complete_files(paths: Sequence[Path]) -> Iterator[list[Path]]:
-    """Yield names to write to, in a hidden folder beside the first; what is written gets the names of `paths` at the end.
+    """Yield names to write to, in a hidden folder beside the first; what is written
+    gets the names of `paths` at the end.
 
     A file keeps the permissions of the one that it replaces.
     """
     targets = [Path(os.path.realpath(path)) for path in paths]
     for target in targets:
         if os.path.lexists(target) and not target.is_file():
-            raise FileExistsError(errno.EEXIST, "not a regular file, and is not replaced", str(target))
+            raise FileExistsError(
+                errno.EEXIST, "not a regular file, and is not replaced", str(target)
+            )
     prefix = f".{targets[0].name[:60]}."  # a file name has 255 bytes at most
-    folder = Path(tempfile.mkdtemp(prefix=prefix, suffix=".part", dir=targets[0].parent))
+    folder = Path(
+        tempfile.mkdtemp(prefix=prefix, suffix=".part", dir=targets[0].parent)
+    )
     try:
         parts = [folder / f"{i}{target.suffix}" for i, target in enumerate(targets)]
         yield parts
@@ -58,14 +68,18 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def write_own(path: Path, content: bytes) -> None:
-    """Write a file of results, which a later run may replace, unless somebody else has written or edited it since."""
+    """Write a file of results, which a later run may replace, unless somebody else has
+    written or edited it since.
+    """
     with (path.parent / _RECORD).open("a") as record:
         record.write(f"\n{sha256(content).hexdigest()}\n")
     write_atomically(path, content)
 
 
 class Target(NamedTuple):
-    """A file that an option asks to write; `replace` says whether it may replace an earlier one."""
+    """A file that an option asks to write; `replace` says whether it may replace an
+    earlier one.
+    """
 
     option: str
     path: Path
@@ -74,46 +88,85 @@ class Target(NamedTuple):
 
 
 def check_targets(targets: Sequence[Target], inputs: Sequence[Path] = ()) -> None:
-    """Raise unless every target can be written and none is an input, another target, or a file that may not be replaced.
+    """Raise unless every target can be written and none is an input, another target, or
+    a file that may not be replaced.
 
-    Files are the same if the system says so, through links and through different spellings of a folder. /dev/stdin as an input
-    is the file that standard input is connected to, if any.
+    Files are the same if the system says so, through links and through different
+    spellings of a folder. /dev/stdin as an input is the file that standard input is
+    connected to, if any.
     """
     others = [*inputs]
     for option, path, *_ in targets:
         for other in others:
             if _is_within(path, other) or _is_within(other, path):
-                raise OutputError(f"{option} {path} and {other} are the same file, or one is in the other: rename one")
+                raise OutputError(
+                    f"{option} {path} and {other} are the same file, or one is in the"
+                    " other: rename one"
+                )
         others.append(path)
     for option, path, replace, remedy in targets:
         real = Path(os.path.realpath(path))
         if not (real.parent.is_dir() and os.access(real.parent, os.W_OK)):
-            raise OutputError(f"{option} {path}: {real.parent} is not a folder that can be written to: choose another")
+            raise OutputError(
+                f"{option} {path}: {real.parent} is not a folder that can be written"
+                " to: choose another"
+            )
         if os.path.lexists(real) and not real.is_file():
-            raise OutputError(f"{option} {path} is a folder, a device, a pipe or a link to itself: choose another name")
+            raise OutputError(
+                f"{option} {path} is a folder, a device, a pipe or a link to itself:"
+                " choose another name"
+            )
         if real.exists() and not replace:
             raise OutputError(f"{option} {path} exists already: {remedy}")
 
 
-def check_folder(folder: Path, names: Sequence[str], inputs: Sequence[Path] = (), *, replace: bool = False) -> None:
-    """Raise unless files of these names can be written to a folder, which need not exist, and none of them is an input.
+def check_folder(
+    folder: Path,
+    names: Sequence[str],
+    inputs: Sequence[Path] = (),
+    *,
+    replace: bool = False,
+) -> None:
+    """Raise unless files of these names can be written to a folder, which need not
+    exist, and none of them is an input.
 
-    Files of these names that are there already may be replaced if `replace` says so, or if they are as `write_own` left them.
+    Files of these names that are there already may be replaced if `replace` says so, or
+    if they are as `write_own` left them.
     """
-    remedy = "bionica has not written it, or it was edited since: rename it, or replace it with force=True"
+    remedy = (
+        "bionica has not written it, or it was edited since: rename it, or replace it"
+        " with force=True"
+    )
     real = Path(os.path.realpath(folder))
     nearest = next(each for each in (real, *real.parents) if each.exists())
     if not (nearest.is_dir() and os.access(nearest, os.W_OK)):
-        raise OutputError(f"output={folder}: {nearest} is a file, or cannot be written to; give a folder")
+        raise OutputError(
+            f"output={folder}: {nearest} is a file, or cannot be written to; give a"
+            " folder"
+        )
     record = folder / _RECORD
     digests = record.read_text().split() if record.is_file() else []
     paths = [path for name in names if os.path.lexists(path := folder / name)]
-    own = [path for path in paths if path.is_file() and sha256(path.read_bytes()).hexdigest() in digests]
-    check_targets([Target("the file", path, replace or path in own, remedy) for path in paths], inputs)
+    own = [
+        path
+        for path in paths
+        if path.is_file() and sha256(path.read_bytes()).hexdigest() in digests
+    ]
+    check_targets(
+        [Target("the file", path, replace or path in own, remedy) for path in paths],
+        inputs,
+    )
 
 
 def _is_within(path: Path, other: Path) -> bool:
-    """Whether a path is another file, or inside it if that is a folder. What does not exist yet is known by its name."""
-    real, other = Path(os.path.realpath(path)), Path(os.path.realpath(other))
+    """Whether a path is another file, or inside it if that is a folder.
+
+    What does not exist yet is known by its name.
+    """
+    real = Path(os.path.realpath(path))
+    other = Path(os.path.realpath(other))
     same = other.samefile if other.exists() else other.__eq__
-    return any(each == other or (each.exists() and same(each)) for each in (real, *real.parents))
+    return any(
+        each == other or (each.exists() and same(each))
+        for each in (real, *real.parents)
+    )

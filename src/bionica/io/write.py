@@ -30,10 +30,19 @@ _NUMBER = re.compile(r"[-+]?(\d+|\d*\.\d+)([eE][-+]?\d+)?")
 
 
 class TextWriter:
-    """Separated values, flushed after each block, with as many digits as it takes to read the same numbers back."""
+    """Separated values, flushed after each block, with as many digits as it takes to
+    read the same numbers back.
+    """
 
-    def __init__(self, file: BinaryIO, names: Sequence[str] | None, decimal: str, separator: str = "") -> None:
-        self._file, self._decimal = file, decimal
+    def __init__(
+        self,
+        file: BinaryIO,
+        names: Sequence[str] | None,
+        decimal: str,
+        separator: str = "",
+    ) -> None:
+        self._file = file
+        self._decimal = decimal
         self._separator = separator or (";" if decimal == "," else ",")
         if names is not None:  # a line of labels
             self.write(np.empty((1, 0)), [[name] for name in names])
@@ -43,14 +52,20 @@ class TextWriter:
         numbers = block.astype(str)
         if self._decimal != "." and numbers.size:
             numbers = np.char.replace(numbers, ".", self._decimal)
-        rows = zip(*(map(self._cell, column) for column in labels), *numbers.T.tolist(), strict=True)
+        rows = zip(
+            *(map(self._cell, column) for column in labels),
+            *numbers.T.tolist(),
+            strict=True,
+        )
         text = io.StringIO()
         csv.writer(text, delimiter=self._separator, lineterminator="\n").writerows(rows)
         self._file.write(text.getvalue().encode())
         self._file.flush()
 
     def _cell(self, label: Any) -> str:
-        """Return a label as text, with the decimal point of the numbers if it is one, and with a ' before what may be a formula."""
+        """Return a label as text, with the decimal point of the numbers if it is one,
+        and with a ' before what may be a formula.
+        """
         text = "" if label is None else str(label)
         if _NUMBER.fullmatch(text):
             return text.replace(".", self._decimal)
@@ -60,10 +75,13 @@ class TextWriter:
 def _save_array(path: Path, rows: Array, name: str) -> None:
     suffix = path.suffix.lower()
     if suffix in (".npy", ".npz"):
-        with path.open("wb") as file:  # to a name in capitals NumPy would append another suffix
+        # to a name in capitals NumPy would append another suffix
+        with path.open("wb") as file:
             np.save(file, rows) if suffix == ".npy" else np.savez(file, **{name: rows})  # type: ignore[arg-type]
     elif suffix == ".zarr":
-        import_optional("zarr", "writing Zarr").create_array(str(path), data=rows, zarr_format=3)
+        import_optional("zarr", "writing Zarr").create_array(
+            str(path), data=rows, zarr_format=3
+        )
     else:
         # HDF5 crashes the process if the disk is full while it writes.
         if rows.nbytes > shutil.disk_usage(path.parent).free:
@@ -73,90 +91,170 @@ def _save_array(path: Path, rows: Array, name: str) -> None:
 
 
 def _save_images(
-    paths: Sequence[Path], rows: Array, shape: tuple[int, ...], pixel_size: tuple[float, float] | None,
+    paths: Sequence[Path],
+    rows: Array,
+    shape: tuple[int, ...],
+    pixel_size: tuple[float, float] | None,
     channels: Sequence[str] | None,
-) -> None:  # fmt: skip
-    """Write pages of a TIFF in float32 (OME with these channels), or an image a source: its largest value white, NaN black."""
+) -> None:
+    """Write pages of a TIFF in float32 (OME with these channels), or an image a source:
+    its largest value white, NaN black.
+    """
     if paths[0].suffix.lower() in TIFF:
         tifffile = import_optional("tifffile", "writing TIFF")
-        pages = (np.ascontiguousarray(source, np.float32).reshape(shape) for source in rows.T)
+        pages = (
+            np.ascontiguousarray(source, np.float32).reshape(shape) for source in rows.T
+        )
         colour = "rgb" if len(shape) == 3 else "minisblack"
-        form: dict[str, Any] = {"shape": (rows.shape[1], *shape), "dtype": np.float32, "photometric": colour}
+        form: dict[str, Any] = {
+            "shape": (rows.shape[1], *shape),
+            "dtype": np.float32,
+            "photometric": colour,
+        }
         if pixel_size:
-            form |= {"resolution": (1e4 / pixel_size[1], 1e4 / pixel_size[0]), "resolutionunit": "CENTIMETER"}
+            form |= {
+                "resolution": (1e4 / pixel_size[1], 1e4 / pixel_size[0]),
+                "resolutionunit": "CENTIMETER",
+            }
         if channels:
-            form["metadata"] = {"axes": "CYXS"[: 1 + len(shape)], "Channel": {"Name": [*channels]}}
+            form["metadata"] = {
+                "axes": "CYXS"[: 1 + len(shape)],
+                "Channel": {"Name": [*channels]},
+            }
             for axis, size in zip("YX", pixel_size or (), strict=False):
-                form["metadata"] |= {f"PhysicalSize{axis}": size, f"PhysicalSize{axis}Unit": "µm"}
-        with tifffile.TiffWriter(paths[0], bigtiff=rows.size * 4 > 2**31, ome=bool(channels)) as file:
+                form["metadata"] |= {
+                    f"PhysicalSize{axis}": size,
+                    f"PhysicalSize{axis}Unit": "µm",
+                }
+        with tifffile.TiffWriter(
+            paths[0], bigtiff=rows.size * 4 > 2**31, ome=bool(channels)
+        ) as file:
             file.write(pages, **form)
         return
     pillow = import_optional("PIL.Image", "writing images")
     for path, source in zip(paths, rows.T, strict=True):
-        white, kind = (65535, np.uint16) if path.suffix.lower() == ".png" and len(shape) == 2 else (255, np.uint8)
-        image = np.rint(np.asarray(source, np.float64) * (white / (float(np.nanmax(source, initial=0.0)) or 1.0)))
+        white, kind = (
+            (65535, np.uint16)
+            if path.suffix.lower() == ".png" and len(shape) == 2
+            else (255, np.uint8)
+        )
+        image = np.rint(
+            np.asarray(source, np.float64)
+            * (white / (float(np.nanmax(source, initial=0.0)) or 1.0))
+        )
         pillow.fromarray(np.nan_to_num(image).astype(kind).reshape(shape)).save(path)
 
 
 def check_format(path: Path, option: str = "-o", *, images: bool = False) -> None:
-    """Raise if the suffix of this name is not a format that can be written; `images` says that the mixtures are images."""
+    """Raise if the suffix of this name is not a format that can be written; `images`
+    says that the mixtures are images.
+    """
     known = (*WRITTEN, *(IMAGES if images else ()))
     if path.suffix.lower() not in known:
-        what = ", but the input is not an image" if path.suffix.lower() in IMAGES else ""
+        what = (
+            ", but the input is not an image" if path.suffix.lower() in IMAGES else ""
+        )
         what = " is a folder" if path.is_dir() else what
-        raise OutputError(f"{option} {path}{what}: give a file with one of the suffixes {', '.join(known)}")
+        raise OutputError(
+            f"{option} {path}{what}: give a file with one of the suffixes"
+            f" {', '.join(known)}"
+        )
 
 
 def output_files(path: Path, n_sources: int | None) -> list[Path]:
-    """Return the files that an output name stands for: for images one for each source (or the first, and all that exist)."""
+    """Return the files that an output name stands for: for images one for each source
+    (or the first, and all that exist).
+    """
     if path.suffix.lower() not in IMAGES or path.suffix.lower() in TIFF:
         return [path]
-    files = [path.with_name(f"{path.stem}-{i}{path.suffix}") for i in range(1, (n_sources or 1) + 1)]
+    files = [
+        path.with_name(f"{path.stem}-{i}{path.suffix}")
+        for i in range(1, (n_sources or 1) + 1)
+    ]
     if n_sources is None:
-        numbered = re.compile(rf"{re.escape(path.stem)}-[1-9]\d*{re.escape(path.suffix)}")
-        files = sorted({*files, *(file for file in path.parent.glob("*") if numbered.fullmatch(file.name))})
+        numbered = re.compile(
+            rf"{re.escape(path.stem)}-[1-9]\d*{re.escape(path.suffix)}"
+        )
+        files = sorted(
+            {
+                *files,
+                *(
+                    file
+                    for file in path.parent.glob("*")
+                    if numbered.fullmatch(file.name)
+                ),
+            }
+        )
     return files
 
 
 @contextmanager
 def open_writer(
-    path: Path, n_sources: int, dtype: Any, image_shape: tuple[int, ...] | None = None, *,
-    label_names: Sequence[str] = (), label_types: Sequence[Any] = (), names: Sequence[str] | None = None,
-    array: str = "sources", decimal: str = ".", pixel_size: tuple[float, float] | None = None,
-) -> Iterator[Any]:  # fmt: skip
-    """Open a file for sources in the format of its suffix: `write(block, labels)` appends samples.
+    path: Path,
+    n_sources: int,
+    dtype: Any,
+    image_shape: tuple[int, ...] | None = None,
+    *,
+    label_names: Sequence[str] = (),
+    label_types: Sequence[Any] = (),
+    names: Sequence[str] | None = None,
+    array: str = "sources",
+    decimal: str = ".",
+    pixel_size: tuple[float, float] | None = None,
+) -> Iterator[Any]:
+    """Open a file for sources in the format of its suffix: `write(block, labels)`
+    appends samples.
 
-    The file appears under its name when it is complete. Text and Parquet hold the labels of the samples too; `label_types` are
-    their types in Arrow, text by default. `names` are those of the sources, `array` that of an array in an .npz or HDF5, and
-    `decimal` is the decimal point of text: with a comma, a .csv has ; between numbers. `pixel_size` is that of `Reader`.
+    The file appears under its name when it is complete. Text and Parquet hold the
+    labels of the samples too; `label_types` are their types in Arrow, text by default.
+    `names` are those of the sources, `array` that of an array in an .npz or HDF5, and
+    `decimal` is the decimal point of text: with a comma, a .csv has ; between numbers.
+    `pixel_size` is that of `Reader`.
     """
-    suffix, columns = path.suffix.lower(), names or [f"source_{i + 1}" for i in range(n_sources)]
+    suffix = path.suffix.lower()
+    columns = names or [f"source_{i + 1}" for i in range(n_sources)]
     with complete_files(output_files(path, n_sources)) as parts:
         if suffix in TEXT:
             with parts[0].open("wb") as file:
-                yield TextWriter(file, [*label_names, *columns], decimal, "" if suffix == ".csv" else "\t")
+                yield TextWriter(
+                    file,
+                    [*label_names, *columns],
+                    decimal,
+                    "" if suffix == ".csv" else "\t",
+                )
         elif suffix == ".xlsx":
             openpyxl = import_optional("openpyxl", "writing .xlsx")
             book = openpyxl.Workbook(write_only=True)
-            sheet, n_rows = book.create_sheet(array), itertools.count(1)
+            sheet = book.create_sheet(array)
+            n_rows = itertools.count(1)
 
             def text(value: Any) -> Any:
                 """A cell of text: a label that begins with = is no formula."""
-                cell = openpyxl.cell.WriteOnlyCell(sheet, None if value is None else str(value))
+                cell = openpyxl.cell.WriteOnlyCell(
+                    sheet, None if value is None else str(value)
+                )
                 cell.data_type = "s"
                 return cell
 
             def write_rows(block: Array, labels: Sequence[Iterable[Any]] = ()) -> None:
                 for *names, numbers in zip(*labels, block.tolist(), strict=True):
-                    if next(n_rows) > _SHEET[0] or len(names) + len(numbers) > _SHEET[1]:
+                    if (
+                        next(n_rows) > _SHEET[0]
+                        or len(names) + len(numbers) > _SHEET[1]
+                    ):
                         raise OutputError(
-                            f"{path}: a sheet has at most {_SHEET[0]:,} rows and {_SHEET[1]:,} columns: write a .csv"
+                            f"{path}: a sheet has at most {_SHEET[0]:,} rows and"
+                            f" {_SHEET[1]:,} columns: write a .csv"
                         )
-                    sheet.append([*map(text, names), *(None if x != x else x for x in numbers)])
+                    sheet.append(
+                        [*map(text, names), *(None if x != x else x for x in numbers)]
+                    )
 
             axis, unit = wavelengths_in(columns)
             if axis is None or unit:
-                write_rows(np.empty((1, 0)), [[name] for name in (*label_names, *columns)])
+                write_rows(
+                    np.empty((1, 0)), [[name] for name in (*label_names, *columns)]
+                )
             else:  # numbers, from which charts take their axis
                 write_rows(axis[np.newaxis], [[name] for name in label_names])
             try:
@@ -165,26 +263,46 @@ def open_writer(
                 sheet.close()
             book.save(parts[0])
         elif suffix == ".parquet":
-            arrow, parquet = (import_optional(name, "writing Parquet") for name in ("pyarrow", "pyarrow.parquet"))
+            arrow, parquet = (
+                import_optional(name, "writing Parquet")
+                for name in ("pyarrow", "pyarrow.parquet")
+            )
             types = [*(label_types or [arrow.string()] * len(label_names))]
             types += [arrow.from_numpy_dtype(np.dtype(dtype))] * len(columns)
             schema = arrow.schema(zip([*label_names, *columns], types, strict=True))
 
             def write(block: Array, labels: Sequence[Array] = ()) -> None:
-                values = zip([*labels, *np.ascontiguousarray(block.T, dtype)], types, strict=True)
-                arrays = [arrow.array(column, kind, from_pandas=True) for column, kind in values]
+                values = zip(
+                    [*labels, *np.ascontiguousarray(block.T, dtype)], types, strict=True
+                )
+                arrays = [
+                    arrow.array(column, kind, from_pandas=True)
+                    for column, kind in values
+                ]
                 table.write_table(arrow.Table.from_arrays(arrays, schema=schema))
 
             with parquet.ParquetWriter(parts[0], schema) as table:
                 yield SimpleNamespace(write=write)
         else:  # these are written at once, and have no place for labels
             with TemporaryFile(dir=parts[0].parent) as kept:
-                yield SimpleNamespace(write=lambda block, _=(): kept.write(np.ascontiguousarray(block, dtype).data))
+                yield SimpleNamespace(
+                    write=lambda block, _=(): kept.write(
+                        np.ascontiguousarray(block, dtype).data
+                    )
+                )
                 kept.flush()
-                rows = np.memmap(kept, dtype, "r") if kept.tell() else np.empty(0, dtype)
+                rows = (
+                    np.memmap(kept, dtype, "r") if kept.tell() else np.empty(0, dtype)
+                )
                 if image_shape is None or suffix in _ARRAYS:
                     shape = (-1,) if image_shape is None else image_shape
                     _save_array(parts[0], rows.reshape(*shape, n_sources), array)
                 else:
                     channels = columns if path.stem.lower().endswith(".ome") else None
-                    _save_images(parts, rows.reshape(-1, n_sources), image_shape, pixel_size, channels)
+                    _save_images(
+                        parts,
+                        rows.reshape(-1, n_sources),
+                        image_shape,
+                        pixel_size,
+                        channels,
+                    )

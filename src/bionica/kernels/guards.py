@@ -9,12 +9,14 @@ Appendix C of the paper:
 *Beyond the paper.*
 
     rate       the sample's learning rate is lowered to what its size can bear: in Algorithm 2 W_xz is multiplied by
-               I - 2 eta (x - x_bar)(x - x_bar)', in Nonnegative PCA W by I - eta y y'; past 1/|x - x_bar|^2 and
-               2/|y|^2 these overshoot and the weights grow without bound. The guard caps eta at half of that. Published
-               settings run without it.
+               I - 2 eta (x - x_bar)(x - x_bar)', in Nonnegative PCA W by I - eta y y';
+               past 1/|x - x_bar|^2 and 2/|y|^2 these overshoot and the weights grow
+               without bound. The guard caps eta at half of that. Published settings run
+               without it.
 
-Counted with them: samples of less weight behind a running whitening (`rate`), which also starts again after an abrupt change
-(`restart`), and samples whose dynamics were `regularised` or did not settle (`unsettled`).
+Counted with them: samples of less weight behind a running whitening (`rate`), which
+also starts again after an abrupt change (`restart`), and samples whose dynamics were
+`regularised` or did not settle (`unsettled`).
 """
 
 import math
@@ -85,7 +87,9 @@ def replace_rows(W, rng, events):
 
 @cold
 def uniform(rng):
-    """A number in (0, 1): a multiplicative generator of L'Ecuyer (1988), whose integers never overflow; rng is int64[1]."""
+    """A number in (0, 1): a multiplicative generator of L'Ecuyer (1988), whose integers
+    never overflow; rng is int64[1].
+    """
     rng[0] = rng[0] * 40014 % 2147483563
     return rng[0] / 2147483563.0
 
@@ -99,7 +103,9 @@ def standard_normal(rng):
 
 @cold
 def _exceeds(S, floor, eps, ws):
-    """Whether every eigenvalue of S is above `floor`: S - floor I has an LDL' factorisation with positive pivots."""
+    """Whether every eigenvalue of S is above `floor`: S - floor I has an LDL'
+    factorisation with positive pivots.
+    """
     for i in range(S.shape[0]):
         ws.chosen[i] = i
     return solve_firing(eps, S, -floor, ws.w, ws.chosen, S.shape[0], ws)
@@ -107,7 +113,9 @@ def _exceeds(S, floor, eps, ws):
 
 @cold
 def lift_singular_values(W, eps, ws):
-    """Set the singular values of W (d x n, d <= n) that fell below 0.01 to 1; True if there were any."""
+    """Set the singular values of W (d x n, d <= n) that fell below 0.01 to 1; True if
+    there were any.
+    """
     d, n = W.shape
     S = ws.M
     largest = 0.0
@@ -115,8 +123,11 @@ def lift_singular_values(W, eps, ws):
         for j in range(i + 1):
             S[i, j] = dot_rows(W, i, W, j, n)
         largest = max(largest, S[i, i])
-    # Most of the time nothing is wrong, and W W' - (2 floor)^2 I has a factorisation to show it, less what rounding can hide.
-    if _exceeds(S, 4 * SPECTRUM_FLOOR * SPECTRUM_FLOOR + 8 * eps * d * n * largest, eps, ws):
+    # Most of the time nothing is wrong, and W W' - (2 floor)^2 I has a factorisation to
+    # show it, less what rounding can hide.
+    if _exceeds(
+        S, 4 * SPECTRUM_FLOOR * SPECTRUM_FLOOR + 8 * eps * d * n * largest, eps, ws
+    ):
         return False
     return _lift(W, SPECTRUM_FLOOR, 1.0, eps, ws)
 
@@ -153,7 +164,9 @@ def _lift(W, floor, value, eps, ws):
 
 @cold
 def lift_eigenvalues(W, eps, ws):
-    """Set the eigenvalues of the symmetric W that fell below 0.01 to 1; True if there were any."""
+    """Set the eigenvalues of the symmetric W that fell below 0.01 to 1; True if there
+    were any.
+    """
     d = W.shape[0]
     largest = 0.0
     shift = 0.0
@@ -179,7 +192,9 @@ def lift_eigenvalues(W, eps, ws):
 
 @cold
 def orthogonalise_rows(A, U, tol):
-    """One-sided Jacobi: rotate pairs of rows of A until all are orthogonal to within `tol`; U gets the rotation."""
+    """One-sided Jacobi: rotate pairs of rows of A until all are orthogonal to within
+    `tol`; U gets the rotation.
+    """
     d, n = A.shape
     for i in range(d):
         for j in range(d):
@@ -195,7 +210,9 @@ def orthogonalise_rows(A, U, tol):
                     continue
                 rotated = True
                 zeta = (bb - aa) / (2 * ab)
-                tan = math.copysign(1.0, zeta) / (abs(zeta) + math.sqrt(1 + zeta * zeta))
+                tan = math.copysign(1.0, zeta) / (
+                    abs(zeta) + math.sqrt(1 + zeta * zeta)
+                )
                 cos = 1 / math.sqrt(1 + tan * tan)
                 sin = cos * tan
                 _rotate(A, i, j, cos, sin)

@@ -1,4 +1,5 @@
-"""What the learning rules share: products, running means, Hebbian updates, averaged weights.
+"""What the learning rules share: products, running means, Hebbian updates, averaged
+weights.
 
 Loops index X[row, j] in place: at d = 3 slicing X[row] costs more than the whole step.
 """
@@ -84,7 +85,8 @@ def multiply(A, B, M):
 
 @hot
 def mean_weight(X, t, window):
-    """Weight of sample number t (from 1) in a running mean: 1/t, and never below 1/window where one is set (> 0).
+    """Weight of sample number t (from 1) in a running mean: 1/t, and never below
+    1/window where one is set (> 0).
 
     In the precision of X.
     """
@@ -137,7 +139,9 @@ def hebb_input(W, eta, post, X, row, x_bar):
 
 @hot
 def hebb(W, eta, post, pre):
-    """W <- W + eta (post pre' - W), with the same bits as the transpose of W has with post and pre exchanged."""
+    """W <- W + eta (post pre' - W), with the same bits as the transpose of W has with
+    post and pre exchanged.
+    """
     eta = W.dtype.type(eta)
     for i in range(W.shape[0]):
         a = post[i]
@@ -156,5 +160,7 @@ def follow_matrix(mean, W, weight):
 
 @hot
 def averaging_weight(n):
-    """c of the averaged weights, mean <- mean + c (W - mean), after n samples: (gamma + 1)/(n + gamma) with gamma = 10."""
+    """c of the averaged weights, mean <- mean + c (W - mean), after n samples: (gamma +
+    1)/(n + gamma) with gamma = 10.
+    """
     return (AVERAGING + 1.0) / (n + AVERAGING)

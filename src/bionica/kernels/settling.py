@@ -1,35 +1,43 @@
-"""How neurons settle, given their weights and their feedforward input c; and how the inverse follows as the weights learn.
+"""How neurons settle, given their weights and their feedforward input c; and how the
+inverse follows as the weights learn.
 
 The first argument of `settle_lateral` and `settle_interneurons` says how.
 
-*`ProjectedGradient`*, the paper's iterations, from rest until convergence: direct lateral connections (Algorithm 2, eq. 15), and
-connections through interneurons (Algorithm 1, eq. 9).
+*`ProjectedGradient`*, the paper's iterations, from rest until convergence: direct
+lateral connections (Algorithm 2, eq. 15), and connections through interneurons
+(Algorithm 1, eq. 9).
 
     z <- [z + gamma (c - W_zz z)]_+
     y <- [y + gamma (c - W_ny n)]_+,  n <- n + gamma (W_yn y - n)
 
-A gamma of 0 stands for a safe step: 1/tr(W_zz), or min(1, (|W_ny| |W_yn|)^-1/2) with Frobenius norms. In a direction where
-M = W_ny W_yn has the eigenvalue lambda, (9) is stable if gamma^2 lambda < 4 - 2 gamma, and the error shrinks by about 1 - gamma
-lambda where that is small: a nearly singular M needs many steps.
+A gamma of 0 stands for a safe step: 1/tr(W_zz), or min(1, (|W_ny| |W_yn|)^-1/2) with
+Frobenius norms. In a direction where M = W_ny W_yn has the eigenvalue lambda, (9) is
+stable if gamma^2 lambda < 4 - 2 gamma, and the error shrinks by about 1 - gamma lambda
+where that is small: a nearly singular M needs many steps.
 
-*`Exact`*, the fixed point itself for symmetric M = W_zz or W_ny W_yn: the minimum of z'Mz/2 - c'z over z >= 0, where
+*`Exact`*, the fixed point itself for symmetric M = W_zz or W_ny W_yn: the minimum of
+z'Mz/2 - c'z over z >= 0, where
 
     z >= 0,  w = M z - c >= 0,  z_i w_i = 0
 
-The firing neurons are found by exchanging every neuron that violates its condition (block principal pivoting, Judice and Pires
-1994; Kim and Park 2011); when that stops helping, one neuron at a time (Murty's rule), which is finite for every positive definite
-M. With H = M^-1 and G the silent neurons
+The firing neurons are found by exchanging every neuron that violates its condition
+(block principal pivoting, Judice and Pires 1994; Kim and Park 2011); when that stops
+helping, one neuron at a time (Murty's rule), which is finite for every positive
+definite M. With H = M^-1 and G the silent neurons
 
     M_ff z_f = c_f      or      z = H c + H_{:,G} w_G,  H_GG w_G = -(H c)_G
 
-What is factorised (LDL') is the smaller of the two matrices. The first guess is that neurons with (H c)_i >= 0 fire. A solution
-with H is checked against M; if H has lost digits, M alone serves. Networks that started with W_ny != W_yn' (appendix B) iterate.
+What is factorised (LDL') is the smaller of the two matrices. The first guess is that
+neurons with (H c)_i >= 0 fire. A solution with H is checked against M; if H has lost
+digits, M alone serves. Networks that started with W_ny != W_yn' (appendix B) iterate.
 
-A network keeps H by rank-one and rank-two updates (Sherman, Morrison and Woodbury), symmetric in i and j: an antisymmetric part
-would grow with every sample. It is recomputed every 1000 samples.
+A network keeps H by rank-one and rank-two updates (Sherman, Morrison and Woodbury),
+symmetric in i and j: an antisymmetric part would grow with every sample. It is
+recomputed every 1000 samples.
 
-*Beyond the paper.* A nearly singular M (a pivot lost to rounding) gets a multiple of the identity added: 1e3 eps times the mean of
-its diagonal, then 100 times more at each try. Each such sample is counted in `repairs_["regularised"]`.
+*Beyond the paper.* A nearly singular M (a pivot lost to rounding) gets a multiple of
+the identity added: 1e3 eps times the mean of its diagonal, then 100 times more at each
+try. Each such sample is counted in `repairs_["regularised"]`.
 """
 
 import math
@@ -44,18 +52,23 @@ from .rule import REGULARISED, UNSETTLED, cold, generic, hot
 REFRESH = 1000
 #: Exchanges before an H that lost digits is given up.
 EXCHANGES = 12
-#: Accepted violation of a condition over the size of its terms, in rounding units: 6e-14 in float64, 3e-5 in float32.
+#: Accepted violation of a condition over the size of its terms, in rounding units:
+#: 6e-14 in float64, 3e-5 in float32.
 ACCEPTED = 256
 
 
 @generic
 def settle_lateral(dynamics, M, H, c, z, ws, rectified):
-    """Settle z (>= 0 if `rectified`; otherwise only exactly) under direct lateral connections M, whose inverse is H."""
+    """Settle z (>= 0 if `rectified`; otherwise only exactly) under direct lateral
+    connections M, whose inverse is H.
+    """
 
 
 @generic
 def settle_interneurons(dynamics, W_yn, W_ny, M, H, c, y, n, ws, rectified):
-    """Settle y (>= 0 if `rectified`) and n = W_yn y under connections through interneurons; M = W_ny W_yn, H its inverse."""
+    """Settle y (>= 0 if `rectified`) and n = W_yn y under connections through
+    interneurons; M = W_ny W_yn, H its inverse.
+    """
 
 
 @generic
@@ -65,14 +78,18 @@ def follow_lateral(dynamics, H, rate, z, ws):
 
 @generic
 def follow_interneurons(dynamics, M, H, eta, p, dy, dn, ws):
-    """M and H after W_yn <- W_yn + eta (dn dy' - W_yn) and W_ny = W_yn', where p = W_ny dn of the new weights; p changes."""
+    """M and H after W_yn <- W_yn + eta (dn dy' - W_yn) and W_ny = W_yn', where p = W_ny
+    dn of the new weights; p changes.
+    """
 
 
-# ---------------------------------------------------------------------------------------------- gradient
+# --- gradient
 
 
 class ProjectedGradient(NamedTuple):
-    """Settle by the paper's iteration; gamma = 0 takes the safe step, `tol` is relative to the input."""
+    """Settle by the paper's iteration; gamma = 0 takes the safe step, `tol` is relative
+    to the input.
+    """
 
     gamma: float
     tol: float
@@ -81,7 +98,9 @@ class ProjectedGradient(NamedTuple):
 
 @hot
 def iterate(dynamics, gamma, W_ny, W_yn, c, y, n, ws):
-    """Settle y >= 0 and the interneurons n; without interneurons n is y, and W_yn has no rows."""
+    """Settle y >= 0 and the interneurons n; without interneurons n is y, and W_yn has
+    no rows.
+    """
     c_max = 0.0
     for i in range(y.shape[0]):
         c_max = max(c_max, abs(c[i]))
@@ -103,7 +122,10 @@ def iterate(dynamics, gamma, W_ny, W_yn, c, y, n, ws):
             n[p] += step
             change_n = max(change_n, abs(step))
             n_max = max(n_max, abs(n[p]))
-        if change_y <= dynamics.tol * gamma * c_max and change_n <= dynamics.tol * gamma * n_max:
+        if (
+            change_y <= dynamics.tol * gamma * c_max
+            and change_n <= dynamics.tol * gamma * n_max
+        ):
             return
     ws.events[UNSETTLED] += 1
 
@@ -135,7 +157,7 @@ def iterate_interneurons(dynamics, W_yn, W_ny, M, H, c, y, n, ws, rectified):
     iterate(dynamics, gamma, W_ny, W_yn, c, y, n, ws)
 
 
-# ---------------------------------------------------------------------------------------------- exact
+# --- exact
 
 
 class Exact(NamedTuple):
@@ -146,10 +168,14 @@ class Exact(NamedTuple):
 
 @hot
 def solve_firing(eps, M, shift, c, index, f, ws):
-    """Solve (M + shift I) u = c over the f neurons in `index`, u in ws.u; False if a pivot is lost to rounding."""
-    L, u = ws.L, ws.u
+    """Solve (M + shift I) u = c over the f neurons in `index`, u in ws.u; False if a
+    pivot is lost to rounding.
+    """
+    L = ws.L
+    u = ws.u
     floor = 8 * eps * f
-    # L D L' without square roots; L[a, a] = 1/D_a. Row a is kept times D until it is complete.
+    # L D L' without square roots; L[a, a] = 1/D_a. Row a is kept times D until it is
+    # complete.
     for a in range(f):
         i = index[a]
         v = c[i]
@@ -179,12 +205,18 @@ def solve_firing(eps, M, shift, c, index, f, ws):
 
 @hot
 def _exchange(dynamics, M, H, shift, c, z, ws, rounds, inverse, rectified):
-    """Solve for z by exchanges from ws.firing; with H, and ws.free = H c, only if `inverse`. False if they do not end soon.
+    """Solve for z by exchanges from ws.firing; with H, and ws.free = H c, only if
+    `inverse`. False if they do not end soon.
 
-    Written without branches on who fires: that is a coin toss, and a branch mispredicted costs more than a product.
+    Written without branches on who fires: that is a coin toss, and a branch
+    mispredicted costs more than a product.
     """
     d = c.shape[0]
-    firing, index, free, u, w = ws.firing, ws.chosen, ws.free, ws.u, ws.w
+    firing = ws.firing
+    index = ws.chosen
+    free = ws.free
+    u = ws.u
+    w = ws.w
     zero = c.dtype.type(0)
     tol = c.dtype.type(-ACCEPTED * dynamics.eps)
     c_sum = absolute_sum(c)
@@ -241,10 +273,11 @@ def _exchange(dynamics, M, H, shift, c, z, ws, rounds, inverse, rectified):
 
 @hot
 def _settled(eps, M, c, c_sum, z, rectified):
-    """Whether c - M z is small beside its terms; if `rectified`, for firing neurons, and for silent ones that should fire.
+    """Whether c - M z is small beside its terms; if `rectified`, for firing neurons,
+    and for silent ones that should fire.
 
-    The terms have the sizes c_sum and `reach`. An M that is invertible in this precision never makes a `reach` of more than
-    c_sum / eps out of c.
+    The terms have the sizes c_sum and `reach`. An M that is invertible in this
+    precision never makes a `reach` of more than c_sum / eps out of c.
     """
     worst = c.dtype.type(0)
     largest = c.dtype.type(0)
@@ -283,7 +316,10 @@ def pivot(dynamics, M, c, z, ws, rectified):
 
 @settle_lateral.register(Exact)
 def settle_exactly(dynamics, M, H, c, z, ws, rectified):
-    """M z = c; if `rectified`, z >= 0 with M z - c >= 0 and complementary. Infinite if c is not finite."""
+    """M z = c; if `rectified`, z >= 0 with M z - c >= 0 and complementary.
+
+    Infinite if c is not finite.
+    """
     apply(H, c, ws.free)
     for i in range(c.shape[0]):
         ws.firing[i] = ws.free[i] >= 0
@@ -303,12 +339,14 @@ def _settle_interneurons_exact(dynamics, W_yn, W_ny, M, H, c, y, n, ws, rectifie
     apply(W_yn, y, n)
 
 
-# ---------------------------------------------------------------------------------------------- the inverse follows
+# --- the inverse follows
 
 
 @cold
 def invalidate(H):
-    """Mark the inverse as stale, H <- 0: neurons settle by pivoting until it is recomputed."""
+    """Mark the inverse as stale, H <- 0: neurons settle by pivoting until it is
+    recomputed.
+    """
     for i in range(H.shape[0]):
         for j in range(H.shape[1]):
             H[i, j] = 0
@@ -373,9 +411,12 @@ def follow_outer(dynamics, H, rate, z, ws):
 
 @hot
 def follow_symmetric(H, s, b, a, ws):
-    """H after M <- s M + b a' + a b', by Woodbury's formula for the two vectors; overwrites ws.u and ws.v."""
+    """H after M <- s M + b a' + a b', by Woodbury's formula for the two vectors;
+    overwrites ws.u and ws.v.
+    """
     d = a.shape[0]
-    Hb, Ha = ws.u, ws.v
+    Hb = ws.u
+    Ha = ws.v
     one = H.dtype.type(1)
     bb = H.dtype.type(0)
     ba = s
@@ -420,7 +461,9 @@ def _follow_product_only(dynamics, M, H, eta, p, dy, dn, ws):
 
 @hot
 def follow_product(M, eta, p, dy, dn):
-    """M <- s M + eta (p dy' + dy p') - eta^2 |dn|^2 dy dy', as s M + p dy' + dy p' with p after the call; returns s."""
+    """M <- s M + eta (p dy' + dy p') - eta^2 |dn|^2 dy dy', as s M + p dy' + dy p' with
+    p after the call; returns s.
+    """
     d = dy.shape[0]
     eta = M.dtype.type(eta)
     rest = M.dtype.type(1) - eta

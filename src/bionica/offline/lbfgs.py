@@ -1,7 +1,8 @@
 """L-BFGS on a space or on a manifold.
 
-The caller gives the value and its gradient, a retraction (how a point moves along a step: addition, or the Cayley transform on the
-orthogonal group), and, if it knows one, an approximate inverse Hessian. Steps and changes of the gradient are used without
+The caller gives the value and its gradient, a retraction (how a point moves along a
+step: addition, or the Cayley transform on the orthogonal group), and, if it knows one,
+an approximate inverse Hessian. Steps and changes of the gradient are used without
 transport, as in Picard-O (Ablin, Cardoso and Gramfort 2018).
 
 SciPy's L-BFGS-B has no manifolds.
@@ -16,11 +17,14 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 
-_LARGEST_STEP = 0.5  # of an entry; a rotation by more leaves the region in which the gradient says anything
+# of an entry; a rotation by more leaves the region in which the gradient says anything
+_LARGEST_STEP = 0.5
 
 
 class Minimum(NamedTuple):
-    """Where the descent ended, the value there, the number of iterations, and whether it met its tolerance."""
+    """Where the descent ended, the value there, the number of iterations, and whether
+    it met its tolerance.
+    """
 
     x: Array
     value: float
@@ -40,15 +44,18 @@ def minimise(
 ) -> Minimum:
     """Descend from x until no entry of the next step exceeds `tol`.
 
-    An infinite value makes the step shorter, and ends the descent at its start. `inverse` maps a gradient by an approximate inverse
-    Hessian. `stop(x)` ends the descent after a step.
+    An infinite value makes the step shorter, and ends the descent at its start.
+    `inverse` maps a gradient by an approximate inverse Hessian. `stop(x)` ends the
+    descent after a step.
     """
     pairs: deque[tuple[Array, Array]] = deque(maxlen=10)  # step, change of the gradient
     value, gradient = value_and_gradient(x)
     for n_iter in range(max_iter if np.isfinite(value) else 0):
         step = _direction(gradient, pairs, inverse)
-        slope, largest = float(np.vdot(gradient, step)), float(np.abs(step).max())
-        # Without curvature the length of the first step has no meaning, and cannot end the descent.
+        slope = float(np.vdot(gradient, step))
+        largest = float(np.abs(step).max())
+        # Without curvature the length of the first step has no meaning, and cannot end
+        # the descent.
         if largest == 0 or (largest <= tol and (pairs or inverse is not None)):
             return Minimum(x, value, n_iter, True)
         length = min(1.0, _LARGEST_STEP / largest)
@@ -58,24 +65,34 @@ def minimise(
             new_value, new_gradient = value_and_gradient(trial)
             if new_value < value:
                 break
-            # The minimum of the parabola through both values and the slope; an infinite value tells nothing.
+            # The minimum of the parabola through both values and the slope; an infinite
+            # value tells nothing.
             parabola = -0.5 * slope * length / (new_value - value - slope * length)
             length *= min(max(parabola, 0.05), 0.3) if np.isfinite(new_value) else 0.3
         else:
             if not pairs:
-                return Minimum(x, value, n_iter, True)  # rounding hides any further descent
-            pairs.clear()  # the curvature is that of another place: try once more without it
+                # rounding hides any further descent
+                return Minimum(x, value, n_iter, True)
+            # the curvature is that of another place: try once more without it
+            pairs.clear()
             continue
-        s, y = length * step, new_gradient - gradient
+        s = length * step
+        y = new_gradient - gradient
         if np.vdot(s, y) > 0:
             pairs.append((s, y))
-        x, value, gradient = trial, new_value, new_gradient
+        x = trial
+        value = new_value
+        gradient = new_gradient
         if stop is not None and stop(x):
             return Minimum(x, value, n_iter + 1, False)
     return Minimum(x, value, max_iter if np.isfinite(value) else 0, False)
 
 
-def _direction(gradient: Array, pairs: deque[tuple[Array, Array]], inverse: Callable[[Array], Array] | None) -> Array:
+def _direction(
+    gradient: Array,
+    pairs: deque[tuple[Array, Array]],
+    inverse: Callable[[Array], Array] | None,
+) -> Array:
     """Minus the inverse Hessian times the gradient: the two loops of L-BFGS."""
     q = gradient.copy()
     weights = []

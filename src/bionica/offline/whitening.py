@@ -1,15 +1,19 @@
-"""Noncentered whitening (unit covariance, mean left in), leading directions, numerical rank, blocks and samples of rows.
+"""Noncentered whitening (unit covariance, mean left in), leading directions, numerical
+rank, blocks and samples of rows.
 
-Nonnegative ICA needs outputs z = F x whose covariance is the identity and whose mean is not removed (section 2.1 of the paper,
-after Plumbley 2003). Without the mean, "nonnegative" has no meaning.
+Nonnegative ICA needs outputs z = F x whose covariance is the identity and whose mean is
+not removed (section 2.1 of the paper, after Plumbley 2003). Without the mean,
+"nonnegative" has no meaning.
 
     C_xx = <(x - <x>)(x - <x>)'> = U Lambda U',      F = Lambda_d^{-1/2} U_d',      z = F x
 
 Averages divide by the number of samples T, as in the paper, not by T - 1.
 
-What is computed from all rows is a sum over blocks of them (`fold`): NumPy arrays in blocks that fit in cache (`row_blocks`), Dask
-arrays block by block (`ChunkedRows`), joined as a tree (`joined`). Moments are (n, mean, scatter), joined by the pairwise update of
-Chan, Golub and LeVeque (1983), which stays accurate when the mean is large compared with the spread. They are float64 for any data.
+What is computed from all rows is a sum over blocks of them (`fold`): NumPy arrays in
+blocks that fit in cache (`row_blocks`), Dask arrays block by block (`ChunkedRows`),
+joined as a tree (`joined`). Moments are (n, mean, scatter), joined by the pairwise
+update of Chan, Golub and LeVeque (1983), which stays accurate when the mean is large
+compared with the spread. They are float64 for any data.
 """
 
 from abc import ABC, abstractmethod
@@ -27,14 +31,21 @@ T = TypeVar("T")
 
 WIDE = 1000  # features: with more, matrices of features x features are avoided
 _CHUNK = 1 << 19  # numbers in a block of `ArrayRows`
-_BLOCK_BYTES = 1 << 17  # blocks stay in cache, and BLAS multiplies narrow ones in a single thread
-_TILE = 48  # rows: the kernels of BLAS compute every row of such a tile in the same order
-_PADDED = 4096  # features: with more, padding a few rows to a tile costs too much memory
-_SAFE = 2.0**200  # squares of numbers up to this size, and of their inverses, are far from the limits of float64
+# blocks stay in cache, and BLAS multiplies narrow ones in a single thread
+_BLOCK_BYTES = 1 << 17
+# rows: the kernels of BLAS compute every row of such a tile in the same order
+_TILE = 48
+# features: with more, padding a few rows to a tile costs too much memory
+_PADDED = 4096
+# squares of numbers up to this size, and of their inverses, are far from the limits of
+# float64
+_SAFE = 2.0**200
 
 
 class ChunkedRows(ABC):
-    """A matrix whose rows are read in blocks; `X[rows]` returns some of them as a NumPy array."""
+    """A matrix whose rows are read in blocks; `X[rows]` returns some of them as a NumPy
+    array.
+    """
 
     shape: tuple[int, int]
     dtype: np.dtype[Any]
@@ -43,33 +54,55 @@ class ChunkedRows(ABC):
     def __getitem__(self, rows: slice | Array) -> Array: ...
 
     @abstractmethod
-    def fold_numbered(self, of_block: Callable[..., T], join: Callable[[T, T], T], *arguments: Any) -> T:
-        """Return ``of_block(block, number of its first row, *arguments)`` for every block, joined as a tree."""
+    def fold_numbered(
+        self, of_block: Callable[..., T], join: Callable[[T, T], T], *arguments: Any
+    ) -> T:
+        """Return ``of_block(block, number of its first row, *arguments)`` for every
+        block, joined as a tree.
+        """
 
 
 class ArrayRows(ChunkedRows):
-    """The rows of an array in memory, in blocks of a few megabytes; `first` is the number of its first row."""
+    """The rows of an array in memory, in blocks of a few megabytes; `first` is the
+    number of its first row.
+    """
 
     def __init__(self, X: Array, first: int = 0) -> None:
-        self.X, self.shape, self.dtype, self._first = X, X.shape, X.dtype, first
+        self.X = X
+        self.shape = X.shape
+        self.dtype = X.dtype
+        self._first = first
 
-    def fold_numbered(self, of_block: Callable[..., T], join: Callable[[T, T], T], *arguments: Any) -> T:
+    def fold_numbered(
+        self, of_block: Callable[..., T], join: Callable[[T, T], T], *arguments: Any
+    ) -> T:
         """One block after the other."""
         n, k = self.shape
         step = max(1000, _CHUNK // k)
-        return joined((of_block(self.X[i : i + step], self._first + i, *arguments) for i in range(0, n, step)), join)
+        return joined(
+            (
+                of_block(self.X[i : i + step], self._first + i, *arguments)
+                for i in range(0, n, step)
+            ),
+            join,
+        )
 
     def __getitem__(self, rows: slice | Array) -> Array:
         return np.asarray(self.X[rows])
 
 
 def joined(parts: Iterable[T], join: Callable[[T, T], T]) -> T:
-    """Join neighbours two by two, as a tree. Of n parts, at most log2(n) + 1 wait to be joined."""
+    """Join neighbours two by two, as a tree.
+
+    Of n parts, at most log2(n) + 1 wait to be joined.
+    """
     waiting: list[tuple[int, T]] = []  # how many levels of the tree a part has passed
     for part in parts:
-        level, total = 0, part
+        level = 0
+        total = part
         while waiting and waiting[-1][0] == level:
-            level, total = level + 1, join(waiting.pop()[1], total)
+            level = level + 1
+            total = join(waiting.pop()[1], total)
         waiting.append((level, total))
     total = waiting.pop()[1]
     while waiting:
@@ -77,34 +110,51 @@ def joined(parts: Iterable[T], join: Callable[[T, T], T]) -> T:
     return total
 
 
-def fold(X: Array | ChunkedRows, of_block: Callable[..., T], join: Callable[[T, T], T], *arguments: Any) -> T:
-    """``of_block(block, *arguments)`` for every block of X, joined as a tree; an array is one block."""
+def fold(
+    X: Array | ChunkedRows,
+    of_block: Callable[..., T],
+    join: Callable[[T, T], T],
+    *arguments: Any,
+) -> T:
+    """``of_block(block, *arguments)`` for every block of X, joined as a tree; an array
+    is one block.
+    """
     if not isinstance(X, ChunkedRows):
         return of_block(X, *arguments)
     total: T = X.fold_numbered(_without_number, join, of_block, *arguments)
     return total
 
 
-def _without_number(block: Array, _: int, of_block: Callable[..., T], *arguments: Any) -> T:
+def _without_number(
+    block: Array, _: int, of_block: Callable[..., T], *arguments: Any
+) -> T:
     return of_block(block, *arguments)
 
 
 def row_blocks(n_rows: int, n_columns: int, itemsize: int = 8) -> Iterator[slice]:
-    """Slices that cut an array into blocks of rows which fit in cache; square blocks for a very wide array."""
+    """Slices that cut an array into blocks of rows which fit in cache; square blocks
+    for a very wide array.
+    """
     step = max(64, n_columns, _BLOCK_BYTES // (n_columns * itemsize))
     step += -step % _TILE
     for start in range(0, n_rows, step):
         yield slice(start, min(start + step, n_rows))
 
 
-def row_sample(n: int, k: int, *, most: int = 4000, numbers: int = 1 << 21, seed: int = 0) -> npt.NDArray[np.int64]:
-    """Which of n rows of k numbers to look at: one random row of each stratum, in their order.
+def row_sample(
+    n: int, k: int, *, most: int = 4000, numbers: int = 1 << 21, seed: int = 0
+) -> npt.NDArray[np.int64]:
+    """Which of n rows of k numbers to look at: one random row of each stratum, in their
+    order.
 
-    There are at most `most` of them, and about `numbers` numbers. Evenly spaced rows would alias with periodic data.
+    There are at most `most` of them, and about `numbers` numbers. Evenly spaced rows
+    would alias with periodic data.
     """
     size = min(n, most, max(200, numbers // max(k, 1)))
     edges = np.arange(size + 1) * n // max(size, 1)
-    return np.asarray(np.random.RandomState(seed).randint(edges[:-1], edges[1:], dtype=np.int64))
+    return np.asarray(
+        np.random.RandomState(seed).randint(edges[:-1], edges[1:], dtype=np.int64)
+    )
 
 
 def some_rows(
@@ -163,10 +213,10 @@ def marks(number: Array) -> Array:
     return np.asarray((h >> np.uint64(11)) * 2.0**-53)
 
 
-def smallest_marks(
-    mark: Array, most: int, rate: float
-) -> tuple[Array, float]:
-    """Which marks are below `rate` and among the `most` smallest, and the rate below which they are."""
+def smallest_marks(mark: Array, most: int, rate: float) -> tuple[Array, float]:
+    """Which marks are below `rate` and among the `most` smallest, and the rate below
+    which they are.
+    """
     below = mark < rate
     if np.count_nonzero(below) > most:
         rate = float(np.partition(mark[below], most)[most])
@@ -194,40 +244,58 @@ def check_finite(
     if sound.all():
         return
     row, column = map(int, np.argwhere(~sound)[0])
-    value, fits = "infinity", ""
+    value = "infinity"
+    fits = ""
     if np.isnan(block[row, column]):
         value = "NaN"
         fits = (
-            ", or use fit of MinimumVolumeCone or BatchNICA in memory, with n_components, "
-            "which estimates NaN"
+            ", or use fit of MinimumVolumeCone or BatchNICA in memory, with"
+            " n_components, which estimates NaN"
         )
-    name, model = owner, ""
+    name = owner
+    model = ""
     if not isinstance(owner, str):
-        name, model = type(owner).__name__, " The model is unchanged."
+        name = type(owner).__name__
+        model = " The model is unchanged."
     raise ValueError(
         f"Input {argument} contains {value}: "
         f"{cell(owner, first + row, column, argument)} is {value}. {name} needs finite "
-        f"numbers here; drop such samples "
+        "numbers here; drop such samples "
         f"({argument}[np.isfinite({argument}).all(axis=1)]){fits}.{model}"
     )
 
 
 def mixtures_come_first(X: Any) -> bool:
-    """Whether the first axis of a cube, and not the last one, may be that of the mixtures; some pixels are read.
+    """Whether the first axis of a cube, and not the last one, may be that of the
+    mixtures; some pixels are read.
 
-    X has clearly fewer directions along it than along the last one, or not clearly more although it is the shortest: mixtures of d
-    sources have d directions and noise, images have as many as they are wide.
+    X has clearly fewer directions along it than along the last one, or not clearly more
+    although it is the shortest: mixtures of d sources have d directions and noise,
+    images have as many as they are wide.
     """
     r = min(10, X.shape[0] - 1, X.shape[-1] - 1)
 
     def energy_beyond(axis: int) -> float:
-        """Share of the energy beyond r directions along an axis, relative to that of white noise."""
+        """Share of the energy beyond r directions along an axis, relative to that of
+        white noise.
+        """
         some = np.ma.filled(
-            X[tuple(slice(None, None, 1 if i == axis else max(1, n // 64)) for i, n in enumerate(X.shape))]
+            X[
+                tuple(
+                    slice(None, None, 1 if i == axis else max(1, n // 64))
+                    for i, n in enumerate(X.shape)
+                )
+            ]
         )
-        M = np.nan_to_num(np.moveaxis(np.asarray(some, np.float64), axis, -1)).reshape(-1, X.shape[axis])
+        M = np.nan_to_num(np.moveaxis(np.asarray(some, np.float64), axis, -1)).reshape(
+            -1, X.shape[axis]
+        )
         energy = np.linalg.eigvalsh(M.T @ M)[::-1]
-        return float(energy[r:].sum() / max(energy.sum(), 1e-300) / (1 - r / len(energy))) + 1e-9  # rounding
+        # rounding
+        return (
+            float(energy[r:].sum() / max(energy.sum(), 1e-300) / (1 - r / len(energy)))
+            + 1e-9
+        )
 
     limit = 2.0 if X.shape[0] < min(X.shape[1:]) else 0.5
     return X.shape[0] > 1 and energy_beyond(0) < limit * energy_beyond(X.ndim - 1)
@@ -235,18 +303,21 @@ def mixtures_come_first(X: Any) -> bool:
 
 @one_blas_thread()
 def linear_map(X: Array, matrix: Array) -> Array:
-    """X @ matrix.T in the precision of X. Whatever the strides of X, at most one block of rows is copied.
+    """X @ matrix.T in the precision of X. Whatever the strides of X, at most one block
+    of rows is copied.
 
-    A row has the same bits however X is cut into calls, up to 4,096 features. BLAS chooses its kernel by the shape of a product, so
-    that every product has the same one: a tile of 48 rows, padded with zeros. Sums are float64, because some kernels for float32
-    (Haswell, Zen) add in another order in every second half of a tile.
+    A row has the same bits however X is cut into calls, up to 4,096 features. BLAS
+    chooses its kernel by the shape of a product, so that every product has the same
+    one: a tile of 48 rows, padded with zeros. Sums are float64, because some kernels
+    for float32 (Haswell, Zen) add in another order in every second half of a tile.
     """
     k = X.shape[1]
     right = np.ascontiguousarray(matrix.T, dtype=np.float64)
     out = np.empty((X.shape[0], right.shape[1]), dtype=X.dtype)
     for rows in row_blocks(len(X), k, X.itemsize):
         block = np.ascontiguousarray(X[rows], dtype=np.float64)
-        n, height = len(block), _TILE if k <= _PADDED else len(block)
+        n = len(block)
+        height = _TILE if k <= _PADDED else len(block)
         if n % height:
             block = np.concatenate([block, np.zeros((-n % height, k))])
         tiles = block.reshape(-1, height, k) @ right
@@ -260,13 +331,17 @@ def largest(X: Array) -> float:
 
 
 def unit_of(X: Array) -> float:
-    """A power of two near the largest absolute value, if its square is near the limits of float64; otherwise 1."""
+    """A power of two near the largest absolute value, if its square is near the limits
+    of float64; otherwise 1.
+    """
     size = largest(X)
     return 1.0 if 1 / _SAFE < size < _SAFE else float(2.0 ** np.floor(np.log2(size)))
 
 
 class Moments(NamedTuple):
-    """Weight (their number, unless old rows decay), mean and scatter (the sum of centred outer products) of rows."""
+    """Weight (their number, unless old rows decay), mean and scatter (the sum of
+    centred outer products) of rows.
+    """
 
     n: float
     mean: Array
@@ -284,7 +359,9 @@ class Moments(NamedTuple):
 
 
 def merge_moments(a: Moments, b: Moments, decay: float = 1) -> Moments:
-    """The moments of two disjoint sets of rows together (Chan, Golub and LeVeque 1983, eq. 2.1); `decay` is the weight of a."""
+    """The moments of two disjoint sets of rows together (Chan, Golub and LeVeque 1983,
+    eq. 2.1); `decay` is the weight of a.
+    """
     if not a.n or not b.n:
         return a if a.n else b
     old = decay * a.n  # an integer without decay
@@ -296,14 +373,17 @@ def merge_moments(a: Moments, b: Moments, decay: float = 1) -> Moments:
 
 
 def moments(X: Array | ChunkedRows, F: Array | None = None) -> Moments:
-    """Moments of the rows x of X, or of F x, in float64; the same to rounding for any chunking of the rows."""
+    """Moments of the rows x of X, or of F x, in float64; the same to rounding for any
+    chunking of the rows.
+    """
     return fold(X, _moments_of_block, merge_moments, F)
 
 
 def _moments_of_block(X: Array, F: Array | None) -> Moments:
     k = X.shape[1] if F is None else len(F)
     total = Moments(0, np.zeros(k), np.zeros((k, k)))
-    with np.errstate(over="ignore", invalid="ignore"):  # the caller checks that the moments are finite
+    # the caller checks that the moments are finite
+    with np.errstate(over="ignore", invalid="ignore"):
         for rows in row_blocks(*X.shape):
             block = X[rows].astype(np.float64)  # a copy, which is centred in place
             if F is not None:
@@ -311,10 +391,12 @@ def _moments_of_block(X: Array, F: Array | None) -> Moments:
             weights = np.full(len(block), 1.0 / len(block))
             mean = weights @ block
             block -= mean
-            residual = weights @ block  # the rounding error of the mean, corrected in both moments
+            # the rounding error of the mean, corrected in both moments
+            residual = weights @ block
             scatter = block.T @ block
             scatter -= np.outer(residual, residual * len(block))
-            np.fill_diagonal(scatter, np.maximum(np.diag(scatter), 0.0))  # rounding, of a constant column
+            # rounding, of a constant column
+            np.fill_diagonal(scatter, np.maximum(np.diag(scatter), 0.0))
             total = merge_moments(total, Moments(len(block), mean + residual, scatter))
     return total
 
@@ -322,9 +404,10 @@ def _moments_of_block(X: Array, F: Array | None) -> Moments:
 class Whitening(NamedTuple):
     """F, its right inverse, and the spectrum that they come from.
 
-    `matrix` is F (d, k), and `inverse` is U_d Lambda_d^{1/2} (k, d). `eigenvalues` are those of C_xx that count as nonzero, largest
-    first, and `rank` is their number. `condition` is that of the correlation matrix without its empty directions: F is accurate to
-    about `condition` times 2e-16.
+    `matrix` is F (d, k), and `inverse` is U_d Lambda_d^{1/2} (k, d). `eigenvalues` are
+    those of C_xx that count as nonzero, largest first, and `rank` is their number.
+    `condition` is that of the correlation matrix without its empty directions: F is
+    accurate to about `condition` times 2e-16.
     """
 
     matrix: Array
@@ -335,38 +418,51 @@ class Whitening(NamedTuple):
 
 
 def whitening(
-    m: Moments, n_components: int | None = None, *, precision: npt.DTypeLike = np.float64, one_unit: bool = False
+    m: Moments,
+    n_components: int | None = None,
+    *,
+    precision: npt.DTypeLike = np.float64,
+    one_unit: bool = False,
 ) -> Whitening:
-    """F = Lambda^{-1/2} U' on the `n_components` leading eigenvectors of the covariance, by default all that are not empty.
+    """F = Lambda^{-1/2} U' on the `n_components` leading eigenvectors of the
+    covariance, by default all that are not empty.
 
-    If `n_components` exceeds the rank, the result has `rank` rows, which the caller has to report. A direction is empty if
-    rounding of the data (of the dtype `precision`) and of the sums can produce its variance, with every feature scaled to unit
+    If `n_components` exceeds the rank, the result has `rank` rows, which the caller has
+    to report. A direction is empty if rounding of the data (of the dtype `precision`)
+    and of the sums can produce its variance, with every feature scaled to unit
     variance.
 
-    The rank is that of the correlation matrix K (C_xx = D K D, D the standard deviations), so that it does not depend on the
-    units of the features. With K = V M V', the matrix L = D V M^{1/2} = U Lambda^{1/2} W' has C_xx = L L', so that both
-    Lambda^{-1/2} U' and W' M^{-1/2} V' D^{-1} whiten. The second has the same rows if the rank is full. It stays accurate if
-    the scales of the features differ by many orders of magnitude, and is used if the first is off by more than 1e-12.
-    `one_unit`: the features are coordinates in another basis, which share one unit and one rounding error.
+    The rank is that of the correlation matrix K (C_xx = D K D, D the standard
+    deviations), so that it does not depend on the units of the features. With K = V M
+    V', the matrix L = D V M^{1/2} = U Lambda^{1/2} W' has C_xx = L L', so that both
+    Lambda^{-1/2} U' and W' M^{-1/2} V' D^{-1} whiten. The second has the same rows if
+    the rank is full. It stays accurate if the scales of the features differ by many
+    orders of magnitude, and is used if the first is off by more than 1e-12. `one_unit`:
+    the features are coordinates in another basis, which share one unit and one rounding
+    error.
     """
-    k, covariance = len(m.mean), m.covariance
+    k = len(m.mean)
+    covariance = m.covariance
     variance = np.diag(covariance)
     power = variance + m.mean**2
     if one_unit:
-        variance, power = np.full(k, variance.sum()), np.full(k, k * power.sum())
+        variance = np.full(k, variance.sum())
+        power = np.full(k, k * power.sum())
     rounding = np.finfo(precision).eps ** 2 * power
     alive = variance > 16 * rounding  # otherwise the feature is constant up to rounding
     scale = np.sqrt(variance[alive])
     M, V = np.linalg.eigh(covariance[np.ix_(alive, alive)] / scale / scale[:, None])
     share = (rounding[alive] / variance[alive]).max(initial=0)
     keep = M > k * (4 * np.finfo(np.float64).eps + share) * M.max(initial=0)
-    M, V = M[keep], V[:, keep]
+    M = M[keep]
+    V = V[:, keep]
     rank = len(M)
     L = np.zeros((k, rank))
     L[alive] = scale[:, None] * V * np.sqrt(M)
     U, sigma, Wt = np.linalg.svd(L, full_matrices=False)
     signs = positive_signs(U)
-    U, Wt = U * signs, Wt * signs[:, None]
+    U = U * signs
+    Wt = Wt * signs[:, None]
     d = rank if n_components is None else min(n_components, rank)
     inverse = L @ Wt[:d].T
     F = U[:, :d].T / sigma[:d, None]
@@ -375,11 +471,19 @@ def whitening(
         F[:, alive] = (Wt[:d] / np.sqrt(M)) @ V.T / scale
     condition = float(M[-1] / M[0]) if rank else np.inf
     # C order, which a loaded model has: products have the same bits.
-    return Whitening(np.ascontiguousarray(F), np.ascontiguousarray(inverse), sigma**2, rank, condition)
+    return Whitening(
+        np.ascontiguousarray(F),
+        np.ascontiguousarray(inverse),
+        sigma**2,
+        rank,
+        condition,
+    )
 
 
 def positive_signs(U: Array) -> Array:
-    """Signs that make the largest entry of each column positive: the first within 1e-6, so that rounding does not choose."""
+    """Signs that make the largest entry of each column positive: the first within 1e-6,
+    so that rounding does not choose.
+    """
     size = np.abs(U)
     first = np.argmax(size >= (1 - 1e-6) * size.max(axis=0), axis=0)
     return np.where(U[first, np.arange(U.shape[1])] < 0, -1.0, 1.0)
@@ -388,8 +492,9 @@ def positive_signs(U: Array) -> Array:
 def refine(X: Array | ChunkedRows, white: Whitening) -> Whitening:
     """Whiten F x once more, if the conditioning of X has cost more than four digits.
 
-    A covariance squares the condition number of the data. The second whitening is of nearly white data; together the two are
-    as accurate as a QR decomposition of X (the idea of Cholesky-QR2).
+    A covariance squares the condition number of the data. The second whitening is of
+    nearly white data; together the two are as accurate as a QR decomposition of X (the
+    idea of Cholesky-QR2).
     """
     if white.condition < 1e4 or not white.rank:
         return white
@@ -399,27 +504,37 @@ def refine(X: Array | ChunkedRows, white: Whitening) -> Whitening:
     eigenvalues = white.eigenvalues.copy()
     inverse = white.inverse @ (U * half) @ U.T
     eigenvalues[:d] = np.sum(inverse**2, axis=0)
-    return white._replace(matrix=(U / half) @ U.T @ white.matrix, inverse=inverse, eigenvalues=eigenvalues)
+    return white._replace(
+        matrix=(U / half) @ U.T @ white.matrix, inverse=inverse, eigenvalues=eigenvalues
+    )
 
 
 def wider_than_long(X: Array) -> bool:
-    """Whether the covariance of X is best computed in the space of its rows: many features, and fewer samples."""
+    """Whether the covariance of X is best computed in the space of its rows: many
+    features, and fewer samples.
+    """
     return bool(X.shape[1] >= WIDE and X.shape[1] > X.shape[0])
 
 
 def row_space(X: Array) -> tuple[Array, Array]:
-    """Return C (n, r) and an orthonormal basis Q (k, r) with X = C Q' and r = min(n, k), in float64.
+    """Return C (n, r) and an orthonormal basis Q (k, r) with X = C Q' and r = min(n,
+    k), in float64.
 
-    Inner products of rows, and so their covariance along any direction of the rows, are those of the rows of C.
+    Inner products of rows, and so their covariance along any direction of the rows, are
+    those of the rows of C.
     """
     Q, R = linalg.qr(X.T.astype(np.float64), mode="economic", overwrite_a=True)
     return np.ascontiguousarray(R.T), Q
 
 
-def leading(X: Array, n_components: int | None = None, *, centred: bool = True) -> Whitening:
-    """The whitening of an array of any shape on its leading directions; no covariance of the features if it is wide.
+def leading(
+    X: Array, n_components: int | None = None, *, centred: bool = True
+) -> Whitening:
+    """The whitening of an array of any shape on its leading directions; no covariance
+    of the features if it is wide.
 
-    If not `centred`, it is that of the second moment <x x'>, in which the mean is a direction like others.
+    If not `centred`, it is that of the second moment <x x'>, in which the mean is a
+    direction like others.
     """
     C, Q = row_space(X) if wider_than_long(X) else (X, None)
     m = moments(C)
@@ -430,13 +545,21 @@ def leading(X: Array, n_components: int | None = None, *, centred: bool = True) 
         return white
     inverse = Q @ white.inverse
     signs = positive_signs(inverse)
-    return white._replace(matrix=signs[:, None] * (white.matrix @ Q.T), inverse=inverse * signs)
+    return white._replace(
+        matrix=signs[:, None] * (white.matrix @ Q.T), inverse=inverse * signs
+    )
 
 
 def rank_of(X: Array, *, centred: bool = True) -> int:
-    """Number of directions of the rows of X that rounding of its dtype cannot explain; of some rows if X is wide.
+    """Number of directions of the rows of X that rounding of its dtype cannot explain;
+    of some rows if X is wide.
 
-    Cones are not centred: sources that sum to one have a singular covariance, but not a singular second moment.
+    Cones are not centred: sources that sum to one have a singular covariance, but not a
+    singular second moment.
     """
-    rows = X if X.shape[1] <= WIDE else X[row_sample(*X.shape, most=2 * WIDE, numbers=1 << 24)]
+    rows = (
+        X
+        if X.shape[1] <= WIDE
+        else X[row_sample(*X.shape, most=2 * WIDE, numbers=1 << 24)]
+    )
     return leading(rows / rows.dtype.type(largest(rows)), centred=centred).rank

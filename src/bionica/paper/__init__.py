@@ -1,9 +1,19 @@
-"""The paper's experiments: plans of a sweep, its statements beside our results, and its figures on a page."""
+"""The paper's experiments: plans of a sweep, its statements beside our results, and its
+figures on a page.
+"""
 
 from .page import write_reproduction
 from .plans import EXPERIMENTS, MAPS, MATRICES, Reproduction, paper_grid, plans_of
 from .results import claims_of, final_rows
 
 __all__ = [
-    "EXPERIMENTS", "MAPS", "MATRICES", "Reproduction", "claims_of", "final_rows", "paper_grid", "plans_of", "write_reproduction",
-]  # fmt: skip
+    "EXPERIMENTS",
+    "MAPS",
+    "MATRICES",
+    "Reproduction",
+    "claims_of",
+    "final_rows",
+    "paper_grid",
+    "plans_of",
+    "write_reproduction",
+]

@@ -1,4 +1,6 @@
-"""Figures: point clouds (1), circuits (2, 3), error curves (4), images (5), the grid of appendix C, maps of convergence."""
+"""Figures: point clouds (1), circuits (2, 3), error curves (4), images (5), the grid of
+appendix C, maps of convergence.
+"""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -21,11 +23,17 @@ Array = NDArray[Any]
 
 #: Points of a cloud of figure 1.
 N_POINTS = 1000
-_CLOUDS = {"sources": "s", "mixtures": "x", "whitened mixtures": "h", "recovered sources": "y"}
+_CLOUDS = {
+    "sources": "s",
+    "mixtures": "x",
+    "whitened mixtures": "h",
+    "recovered sources": "y",
+}
 _TRACKED = ("#D62728", "#1F77B4", "#FF7F0E")  # red, blue and orange, as the paper's
 
 
-#: Label, colour and line of each method; colours that the colour-blind can distinguish (Okabe and Ito).
+#: Label, colour and line of each method; colours that the colour-blind can distinguish
+#: (Okabe and Ito).
 LOOKS = {
     "InterneuronNICA": ("Algorithm 1 (interneurons)", "#0072B2", "-"),
     "TwoCompartmentNICA": ("Algorithm 2 (2-compartmental)", "#D55E00", "-"),
@@ -59,12 +67,21 @@ def new_figure(width: float, height: float) -> Any:
 
 def _legend(figure: Any, axis: Any, columns: int) -> None:
     handles, labels = axis.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=9)
+    figure.legend(
+        handles,
+        labels,
+        loc="outside lower center",
+        ncols=columns,
+        frameon=False,
+        fontsize=9,
+    )
 
 
 def error_figure(config: Reproduction, rows: Sequence[Row]) -> Any:
     """Draw the error curves of several settings side by side (the paper's figure 4)."""
-    settings = [setting for setting in SETTINGS if setting in {row["setting"] for row in rows}]
+    settings = [
+        setting for setting in SETTINGS if setting in {row["setting"] for row in rows}
+    ]
     figure = new_figure(5.6 * len(settings), 4.8)
     axes = figure.subplots(1, len(settings), squeeze=False)[0]
     for axis, setting in zip(axes, settings, strict=True):
@@ -80,13 +97,31 @@ def _draw_errors(axis: Any, rows: Sequence[Row]) -> None:
     for network in dict.fromkeys(row["network"] for row in rows):
         mine = [row for row in rows if row["network"] == network]
         label, color, line = LOOKS[network]
-        t, middle, lower, upper = ([row[name] for row in mine] for name in ("t", "mean", "low", "high"))
+        t, middle, lower, upper = (
+            [row[name] for row in mine] for name in ("t", "mean", "low", "high")
+        )
         if len(mine) == 1:  # an offline method: one error for all times
-            axis.plot([1, end], 2 * middle, line, color=color, label=label, linewidth=1.2, zorder=1)
+            axis.plot(
+                [1, end],
+                2 * middle,
+                line,
+                color=color,
+                label=label,
+                linewidth=1.2,
+                zorder=1,
+            )
         else:
             axis.fill_between(t, lower, upper, color=color, alpha=0.18, linewidth=0)
-            axis.plot(t, middle, line, color=color, label=label, linewidth=1.7, zorder=2)
-    axis.set(xscale="log", yscale="log", xlim=(1, end), xlabel="samples, t", ylabel="error(t), mean and 90 % interval")
+            axis.plot(
+                t, middle, line, color=color, label=label, linewidth=1.7, zorder=2
+            )
+    axis.set(
+        xscale="log",
+        yscale="log",
+        xlim=(1, end),
+        xlabel="samples, t",
+        ylabel="error(t), mean and 90 % interval",
+    )
     axis.grid(alpha=0.25, which="major", linewidth=0.6)
     axis.spines[["top", "right"]].set_visible(False)
     tops = [row["high"] for row in rows if LOOKS[row["network"]][2] == "-"]
@@ -95,31 +130,58 @@ def _draw_errors(axis: Any, rows: Sequence[Row]) -> None:
 
 
 def check_images(images: str | None) -> Array:
-    """Return the user's or scikit-image's images as sources, (n_pixels, 3): three, as the mixing matrix needs, and square."""
+    """Return the user's or scikit-image's images as sources, (n_pixels, 3): three, as
+    the mixing matrix needs, and square.
+    """
     try:
         S = datasets.natural_images(images)
     except (EOFError, ValueError) as error:
-        raise ValueError(f"{images} cannot be read ({error}): pass a folder of images or an .npy file") from error
+        raise ValueError(
+            f"{images} cannot be read ({error}): pass a folder of images or an .npy"
+            " file"
+        ) from error
     side = isqrt(len(S))
-    if S.shape[1] != 3 or side**2 != len(S) or len(datasets.natural_images(images, size=side)) != len(S):
-        raise ValueError(f"{images} holds {S.shape[1]} images of {len(S)} pixels: the paper's are 3 square ones")
+    if (
+        S.shape[1] != 3
+        or side**2 != len(S)
+        or len(datasets.natural_images(images, size=side)) != len(S)
+    ):
+        raise ValueError(
+            f"{images} holds {S.shape[1]} images of {len(S)} pixels: the paper's are 3"
+            " square ones"
+        )
     return S
 
 
 def scatter_figure(config: Reproduction, rows: Sequence[Row]) -> Any:
-    """Draw sources, mixtures, whitened mixtures and recovered sources, and follow three of the sources (figure 1)."""
-    (case,) = plans_of(replace(config, experiments=("figure1",)))["figure1", "d2"].cases()
+    """Draw sources, mixtures, whitened mixtures and recovered sources, and follow three
+    of the sources (figure 1).
+    """
+    (case,) = plans_of(replace(config, experiments=("figure1",)))[
+        "figure1", "d2"
+    ].cases()
     *_, S, X, Y = learn(case)
     whitened = np.asarray(NoncenteredWhitener(2).fit_transform(X))
     clouds = (S, X, whitened, Y[:, metrics.match_sources(S, Y).permutation])
     corners = np.array([[0.45, 2.6], [2.5, 0.55], [1.9, 1.9]])
-    tracked = [np.argmin(((S[:N_POINTS] - corner) ** 2).sum(axis=1)) for corner in corners]
+    tracked = [
+        np.argmin(((S[:N_POINTS] - corner) ** 2).sum(axis=1)) for corner in corners
+    ]
     figure = new_figure(13.0, 3.6)
-    for axis, cloud, (name, symbol) in zip(figure.subplots(1, 4), clouds, _CLOUDS.items(), strict=True):
+    for axis, cloud, (name, symbol) in zip(
+        figure.subplots(1, 4), clouds, _CLOUDS.items(), strict=True
+    ):
         axis.axhline(0, color="0.75", linewidth=0.8, zorder=0)
         axis.axvline(0, color="0.75", linewidth=0.8, zorder=0)
         axis.scatter(*cloud[:N_POINTS].T, s=5, color="0.45", alpha=0.5, linewidths=0)
-        axis.scatter(*cloud[tracked].T, s=75, c=_TRACKED, edgecolors="white", linewidths=1.2, zorder=3)
+        axis.scatter(
+            *cloud[tracked].T,
+            s=75,
+            c=_TRACKED,
+            edgecolors="white",
+            linewidths=1.2,
+            zorder=3,
+        )
         axis.set_title(name.capitalize(), fontsize=11)
         axis.set_xlabel(f"${symbol}_1$")
         axis.set_ylabel(f"${symbol}_2$", rotation=0)
@@ -129,33 +191,49 @@ def scatter_figure(config: Reproduction, rows: Sequence[Row]) -> Any:
 
 
 def circuit_figure(config: Reproduction, rows: Sequence[Row]) -> Any:
-    """Draw the circuit of a network with the weights that it has learned (figures 2 and 3)."""
+    """Draw the circuit of a network with the weights that it has learned (figures 2 and
+    3).
+    """
     experiment = rows[0]["experiment"]
-    (case,) = plans_of(replace(config, experiments=(experiment,)))[experiment, "d3"].cases()
+    (case,) = plans_of(replace(config, experiments=(experiment,)))[
+        experiment, "d3"
+    ].cases()
     figure = new_figure(5.6, 4.4)
     plot.circuit(learn(case)[1], ax=figure.subplots())
     return figure
 
 
 def images_figure(config: Reproduction, rows: Sequence[Row]) -> Any:
-    """Draw sources, mixtures and outputs of the two networks as images, and error curves beside them (figure 5).
+    """Draw sources, mixtures and outputs of the two networks as images, and error
+    curves beside them (figure 5).
 
-    Outputs are those of the first run in the last presentation; a network that diverges is left out.
+    Outputs are those of the first run in the last presentation; a network that diverges
+    is left out.
     """
     S = check_images(config.images)
-    pictures = [("Sources", S), ("Mixtures", datasets.mix(S, datasets.paper_mixing("images"))[0])]
-    plan = plans_of(replace(config, experiments=("figure5",), runs=1))["figure5", "images"]
+    pictures = [
+        ("Sources", S),
+        ("Mixtures", datasets.mix(S, datasets.paper_mixing("images"))[0]),
+    ]
+    plan = plans_of(replace(config, experiments=("figure5",), runs=1))[
+        "figure5", "images"
+    ]
     for case, title in zip(plan.cases(), ("Algorithm 1", "Algorithm 2"), strict=False):
         with suppress(DivergenceError):
             *_, presented, _, Y = learn(case)
             order = case.data.order(case.seed)
             assert order is not None
             recovered = np.empty_like(S)
-            recovered[order[-len(S) :]] = Y[-len(S) :, metrics.match_sources(presented, Y).permutation]
+            recovered[order[-len(S) :]] = Y[
+                -len(S) :, metrics.match_sources(presented, Y).permutation
+            ]
             pictures.append((f"Recovered by\n{title}", recovered))
-    figure, side = new_figure(12.5, 6.6), isqrt(len(S))
+    figure = new_figure(12.5, 6.6)
+    side = isqrt(len(S))
     left, right = figure.subfigures(1, 2, width_ratios=(0.43, 0.57))
-    for axes, (title, images) in zip(left.subplots(len(pictures), 3), pictures, strict=True):
+    for axes, (title, images) in zip(
+        left.subplots(len(pictures), 3), pictures, strict=True
+    ):
         plot.images(images, (side, side), axes=axes)
         axes[0].set_ylabel(title, fontsize=10)
     axis = right.subplots()
@@ -165,8 +243,12 @@ def images_figure(config: Reproduction, rows: Sequence[Row]) -> Any:
 
 
 def grid_figure(config: Reproduction, rows: Sequence[Row]) -> Any:
-    """Draw the error at every learning rate and decay, of several tau the best; rows are `results.grid_means`."""
-    panels = [(network, list(mine)) for network, mine in groupby(rows, itemgetter("network"))]
+    """Draw the error at every learning rate and decay, of several tau the best; rows
+    are `results.grid_means`.
+    """
+    panels = [
+        (network, list(mine)) for network, mine in groupby(rows, itemgetter("network"))
+    ]
     finite = [row["error"] for row in rows if isfinite(row["error"])] or [1.0]
     limits = {"vmin": log10(min(finite)), "vmax": min(0.0, log10(max(finite)))}
     figure = new_figure(11.0, 8.9)
@@ -176,7 +258,10 @@ def grid_figure(config: Reproduction, rows: Sequence[Row]) -> Any:
         axis.set_title(f"{label_of(network)}, d = 3", fontsize=10)
     bar = figure.colorbar(image, ax=axes, shrink=0.6, pad=0.02)
     bar.set_label(r"$\log_{10}$ of the final error; 1 and more are drawn alike")
-    figure.supxlabel("square: best here; circle: the paper's choice; ×: diverged or forbidden", fontsize=10)
+    figure.supxlabel(
+        "square: best here; circle: the paper's choice; ×: diverged or forbidden",
+        fontsize=10,
+    )
     return figure
 
 
@@ -191,14 +276,18 @@ def _draw_grid(axis: Any, rows: Sequence[Row], limits: dict[str, float]) -> Any:
     for row in sorted(rows, key=lambda row: float(row["error"])):
         best.setdefault(position(row), row)
     for (x, y), row in best.items():
-        error, text, color = row["error"], "×", "black"
+        error = row["error"]
+        text = "×"
+        color = "black"
         if isfinite(error):
             values[y, x] = log10(error)
             text = f"{error:.2g}" if error < 100 else "> 100"
             text += "" if row["tau"] is None else f"\nτ {row['tau']:g}"
             color = "white" if values[y, x] > sum(limits.values()) / 2 else "black"
         axis.text(x, y, text, ha="center", va="center", fontsize=8, color=color)
-    image = axis.imshow(values, origin="lower", cmap="viridis_r", aspect="auto", **limits)
+    image = axis.imshow(
+        values, origin="lower", cmap="viridis_r", aspect="auto", **limits
+    )
     ring = {"fillstyle": "none", "markeredgewidth": 2}
     axis.plot(*next(iter(best)), "s", markersize=38, color="#D62728", **ring)
     for row in (row for row in rows if row["paper"]):
@@ -210,7 +299,9 @@ def _draw_grid(axis: Any, rows: Sequence[Row], limits: dict[str, float]) -> Any:
 
 
 def map_figure(experiment: str, cells: Sequence[Row]) -> Any:
-    """Draw a map: a panel for each network, a column for each condition number, the percentage in each cell."""
+    """Draw a map: a panel for each network, a column for each condition number, the
+    percentage in each cell.
+    """
     networks = list(dict.fromkeys(cell["network"] for cell in cells))
     conditions = list(dict.fromkeys(cell["condition"] for cell in cells))
     settings = list(MAPS[experiment])
@@ -223,12 +314,27 @@ def map_figure(experiment: str, cells: Sequence[Row]) -> Any:
             place = settings.index(cell["setting"]), conditions.index(cell["condition"])
             share[place] = cell["percent"]
             color = "black" if cell["percent"] > 50 else "white"
-            axis.text(*place[::-1], f"{cell['percent']:.0f}", ha="center", va="center", fontsize=9, color=color)
+            axis.text(
+                *place[::-1],
+                f"{cell['percent']:.0f}",
+                ha="center",
+                va="center",
+                fontsize=9,
+                color=color,
+            )
         image = axis.imshow(share, cmap="cividis", vmin=0, vmax=100, aspect="auto")
         axis.set_title(name_of(network), fontsize=10)
-        axis.set_xticks(range(len(conditions)), [f"{condition:g}" for condition in conditions])
-        axis.set_yticks(range(len(settings)), [MAPS[experiment][setting].label for setting in settings], fontsize=9)
+        axis.set_xticks(
+            range(len(conditions)), [f"{condition:g}" for condition in conditions]
+        )
+        axis.set_yticks(
+            range(len(settings)),
+            [MAPS[experiment][setting].label for setting in settings],
+            fontsize=9,
+        )
         axis.tick_params(length=0)
-    figure.colorbar(image, ax=axes, shrink=0.7, pad=0.01, label="% of matrices separated")
+    figure.colorbar(
+        image, ax=axes, shrink=0.7, pad=0.01, label="% of matrices separated"
+    )
     figure.supxlabel("condition number of the mixing matrix", fontsize=10)
     return figure

@@ -1,7 +1,8 @@
-"""Many networks at once: a plan of networks x settings x seeds x data in, a tidy table out.
+"""Many networks at once: a plan of networks x settings x seeds x data in, a tidy table
+out.
 
-`Plan` says what to run. `run` runs it on all cores or on a Dask cluster, and continues where it was interrupted. Every
-result has the bits of the estimator alone.
+`Plan` says what to run. `run` runs it on all cores or on a Dask cluster, and continues
+where it was interrupted. Every result has the bits of the estimator alone.
 """
 
 from .plan import Plan

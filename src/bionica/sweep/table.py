@@ -1,4 +1,6 @@
-"""The tidy table of a sweep, and what it says over seeds: means, intervals, the best setting."""
+"""The tidy table of a sweep, and what it says over seeds: means, intervals, the best
+setting.
+"""
 
 import csv
 import io
@@ -18,18 +20,23 @@ HELD_OUT = ("sinr", "amari", "held_out_error")
 def table_bytes(rows: Sequence[Row]) -> bytes:
     """Return rows as a .csv file with a column for each key."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, dict.fromkeys(key for row in rows for key in row), lineterminator="\n")
+    writer = csv.DictWriter(
+        text, dict.fromkeys(key for row in rows for key in row), lineterminator="\n"
+    )
     writer.writeheader()
     writer.writerows(rows)
     return text.getvalue().encode()
 
 
 class Table(list[Row]):
-    """The tidy table of a sweep: a list with a dict for each case and time. ``pandas.DataFrame(table)`` is a data frame of it.
+    """The tidy table of a sweep: a list with a dict for each case and time.
+    ``pandas.DataFrame(table)`` is a data frame of it.
 
-    Keys are `case`, `data`, `network` (the label), the parameters that the plan names, `seed`, `dtype`, `t`, `error` (the paper's,
-    up to time t), and for the whole run `last_tenth`, `sinr`, `amari` and `held_out_error` of the final network on samples that
-    were held out, `condition` (of the mixing matrix), `status`, `repairs`, `seconds`, `versions`, `machine`.
+    Keys are `case`, `data`, `network` (the label), the parameters that the plan names,
+    `seed`, `dtype`, `t`, `error` (the paper's, up to time t), and for the whole run
+    `last_tenth`, `sinr`, `amari` and `held_out_error` of the final network on samples
+    that were held out, `condition` (of the mixing matrix), `status`, `repairs`,
+    `seconds`, `versions`, `machine`.
 
     Attributes
     ----------
@@ -50,49 +57,88 @@ class Table(list[Row]):
         self.swept = swept
 
     def best(self) -> list[Row]:
-        """The best setting of every network on every data: the one with the smallest `error` at the end, mean over seeds."""
+        """The best setting of every network on every data: the one with the smallest
+        `error` at the end, mean over seeds.
+        """
         best: dict[tuple[str, str], Row] = {}
         for row in self.final_errors():
-            first = best.setdefault((row["data"], row["network"]), {**row, "settings": 0})
+            first = best.setdefault(
+                (row["data"], row["network"]), {**row, "settings": 0}
+            )
             first["settings"] += 1
         return list(best.values())
 
     def final_errors(self) -> list[Row]:
-        """The error at the end of every setting, over the seeds that did not fail: mean, 90 % interval, median and range.
+        """The error at the end of every setting, over the seeds that did not fail:
+        mean, 90 % interval, median and range.
 
         `geometric_mean`, `_low` and `_high` are as in `curves`.
-        `sinr` is the median of the final networks on samples that were held out, or None.
-        `error` is the mean, or infinite if a seed failed. The best setting of each network is its first.
+        `sinr` is the median of the final networks on samples that were held out, or
+        None. `error` is the mean, or infinite if a seed failed. The best setting of
+        each network is its first.
         """
         finals = []
-        last = {(row["case"], row["data"], row["network"]): row for row in self}  # times ascend
+        # times ascend
+        last = {(row["case"], row["data"], row["network"]): row for row in self}
         for head, rows in self._groups(last.values()):
             good = [row for row in rows if row["error"] is not None]
-            errors, tails = (np.array([row[name] for row in good]) for name in ("error", "last_tenth"))
-            summary: Row = dict.fromkeys((*_MEANS, "median", "least", "largest", "last_tenth"))
+            errors, tails = (
+                np.array([row[name] for row in good])
+                for name in ("error", "last_tenth")
+            )
+            summary: Row = dict.fromkeys(
+                (*_MEANS, "median", "least", "largest", "last_tenth")
+            )
             if good:
-                numbers = (*_means(errors), np.median(errors), errors.min(), errors.max(), tails.mean())
+                numbers = (
+                    *_means(errors),
+                    np.median(errors),
+                    errors.min(),
+                    errors.max(),
+                    tails.mean(),
+                )
                 summary = dict(zip(summary, map(float, numbers), strict=True))
             scores = [row["sinr"] for row in good if row.get("sinr") is not None]
             summary["sinr"] = float(np.median(scores)) if scores else None
-            failed, seconds = len(rows) - len(good), float(np.mean([row["seconds"] for row in rows]))
+            failed = len(rows) - len(good)
+            seconds = float(np.mean([row["seconds"] for row in rows]))
             summary |= {"error": inf if failed else summary["mean"], "seconds": seconds}
-            finals.append({**head, "runs": len(rows), "n_samples": rows[0]["t"], "failed": failed, **summary})
+            finals.append(
+                {
+                    **head,
+                    "runs": len(rows),
+                    "n_samples": rows[0]["t"],
+                    "failed": failed,
+                    **summary,
+                }
+            )
         order = list(dict.fromkeys((row["data"], row["network"]) for row in finals))
-        return sorted(finals, key=lambda row: (order.index((row["data"], row["network"])), row["error"]))
+        return sorted(
+            finals,
+            key=lambda row: (order.index((row["data"], row["network"])), row["error"]),
+        )
 
     def curves(self) -> list[Row]:
-        """The error of every setting at every time, over the seeds that did not fail, in two summaries.
+        """The error of every setting at every time, over the seeds that did not fail,
+        in two summaries.
 
-        `mean`, `low` and `high`: mean and 90 % interval, as the paper's text says. `geometric_mean`, `_low` and `_high`: geometric
-        mean and one standard deviation of the logarithm, as the authors' code draws.
+        `mean`, `low` and `high`: mean and 90 % interval, as the paper's text says.
+        `geometric_mean`, `_low` and `_high`: geometric mean and one standard deviation
+        of the logarithm, as the authors' code draws.
         """
         curves = []
         for head, rows in self._groups(row for row in self if row["error"] is not None):
             times = list(dict.fromkeys(row["t"] for row in rows))
             errors = np.array([row["error"] for row in rows]).reshape(-1, len(times))
             for t, numbers in zip(times, _means(errors).T.tolist(), strict=True):
-                curves.append({**head, "t": t, **dict(zip(_MEANS, numbers, strict=True)), "runs": len(errors)})
+                curves.append(
+                    {
+                        **head,
+                        "t": t,
+                        **dict(zip(_MEANS, numbers, strict=True)),
+                        "runs": len(errors),
+                    }
+                )
         return curves
 
     def _groups(self, rows: Iterable[Row]) -> Iterable[tuple[Row, list[Row]]]:
@@ -101,17 +147,29 @@ class Table(list[Row]):
         names = ("data", "network", *self.swept)
         for row in rows:
             groups.setdefault(tuple(row[name] for name in names), []).append(row)
-        return ((dict(zip(names, key, strict=True)), rows) for key, rows in groups.items())
+        return (
+            (dict(zip(names, key, strict=True)), rows) for key, rows in groups.items()
+        )
 
 
 def _means(errors: np.ndarray) -> np.ndarray:
     """Return `_MEANS` over the first axis.
 
-    The bounds of the 90 % confidence interval of the mean are from the bootstrap: positive, for a log axis. 1e-5 is added before
-    the logarithm, as in the authors' code: the first errors of a run may be 0.
+    The bounds of the 90 % confidence interval of the mean are from the bootstrap:
+    positive, for a log axis. 1e-5 is added before the logarithm, as in the authors'
+    code: the first errors of a run may be 0.
     """
-    n, logs = len(errors), np.log(errors + 1e-5)
+    n = len(errors)
+    logs = np.log(errors + 1e-5)
     counts = np.random.default_rng(0).multinomial(n, np.full(n, 1 / n), size=2000)
     low, high = np.quantile(counts @ errors / n, (0.05, 0.95), axis=0)
-    mean, deviation = logs.mean(axis=0), logs.std(axis=0)
-    return np.array([errors.mean(axis=0), low, high, *np.exp([mean, mean - deviation, mean + deviation])])
+    mean = logs.mean(axis=0)
+    deviation = logs.std(axis=0)
+    return np.array(
+        [
+            errors.mean(axis=0),
+            low,
+            high,
+            *np.exp([mean, mean - deviation, mean + deviation]),
+        ]
+    )

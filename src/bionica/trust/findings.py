@@ -1,4 +1,5 @@
-"""Evidence against a fit: checks, each with one limit, and the record of what is beyond it.
+"""Evidence against a fit: checks, each with one limit, and the record of what is beyond
+it.
 
 - `Finding`, `Check`: what was found; a limit with its sentence.
 - The checks, each beside the function that measures and returns its finding in a list,
@@ -7,9 +8,9 @@
   adds what refits show, `separate` chooses a method by them.
 - `ranked_findings`: their order, each with one remedy.
 
-The limits lie between what right fits (worst source above 0.99) and wrong fits (below 0.9)
-measured on seeds 860000 to 860799, 861000 to 861239, 897000 to 898259 and 980000 to 985259
-of benchmarks/trust.py, and on 600 problems of another generator.
+The limits lie between what right fits (worst source above 0.99) and wrong fits (below
+0.9) measured on seeds 860000 to 860799, 861000 to 861239, 897000 to 898259 and 980000
+to 985259 of benchmarks/trust.py, and on 600 problems of another generator.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -34,8 +35,8 @@ REMEDIES = {
     "more samples": "bring more samples",
     "transpose": "pass X.T",
     "same scale": (
-        "pass X in the unit of the fit, learn from more samples, or (local networks) scale "
-        "X to a variance near 1"
+        "pass X in the unit of the fit, learn from more samples, or (local networks)"
+        " scale X to a variance near 1"
     ),
     "count": "check the number of sources",
     "candidates": (
@@ -103,7 +104,8 @@ def _listed(
 
 
 class Check(NamedTuple):
-    """The limit that measured values exceed if something is wrong, and what is said then.
+    """The limit that measured values exceed if something is wrong, and what is said
+    then.
 
     `remedies` are keys of what to do.
     """
@@ -264,8 +266,8 @@ def undecided(count: Count) -> list[Finding]:
     return [NUMBER.finding(reason=f"{count.n_sources}, or {others}")]
 
 
-# `Uncertainty.change`: right fits .014 at most, a drift of the mixing, which is fitted well
-# by twice as many sources, .28 and more, real sets .05 at most (ablation.md).
+# `Uncertainty.change`: right fits .014 at most, a drift of the mixing, which is fitted
+# well by twice as many sources, .28 and more, real sets .05 at most (ablation.md).
 CHANGED = Check(
     "changed",
     0.1,
@@ -275,7 +277,8 @@ CHANGED = Check(
 
 
 # On 300 fresh mixtures of benchmarks/trust.py, number told, this limit and 0.04 of
-# "uncertain" call 5 of 91 wrong fits right (10 with 0.3), and 6 of 123 right ones wrong (6).
+# "uncertain" call 5 of 91 wrong fits right (10 with 0.3), and 6 of 123 right ones wrong
+# (6).
 DIRECTIONS = Check(
     "directions",
     0.04,
@@ -303,16 +306,16 @@ STRUCTURE = Check(
 def structure(fit: Fit) -> list[Finding]:
     """Largest ratio of successive singular values of the residual.
 
-    Real sets 1 to 4; too few sources (kinetics, HPLC-DAD) 9 to 18. Not looked for if the
-    leading direction is a finding already.
+    Real sets 1 to 4; too few sources (kinetics, HPLC-DAD) 9 to 18. Not looked for if
+    the leading direction is a finding already.
     """
     if fit.signal > DIRECTIONS.limit:
         return []
     return STRUCTURE.beyond(largest_gap(fit), d=fit.d)
 
 
-# Of the variance of an output, as "facets". With 0.06 and 0.1, 7 and 9 of the 91 wrong fits
-# (see "directions") are called right, and 6 and 5 of the 123 right ones wrong.
+# Of the variance of an output, as "facets". With 0.06 and 0.1, 7 and 9 of the 91 wrong
+# fits (see "directions") are called right, and 6 and 5 of the 123 right ones wrong.
 UNCERTAIN = Check(
     "uncertain",
     0.04,
@@ -324,8 +327,8 @@ UNCERTAIN = Check(
 def uncertain(noise: Array, moved: Array, error: Array) -> list[Finding]:
     """Shares of the variance of outputs that are noise, or differ between halves.
 
-    What is said is `error`, their standard error with that of the model, which users see
-    beside it.
+    What is said is `error`, their standard error with that of the model, which users
+    see beside it.
     """
     total = np.minimum(noise + moved, 1.0)
     worst = int(total.argmax())
@@ -409,9 +412,9 @@ def spectra(fit: Fit) -> list[Finding]:
     return SPECTRA.beyond(below / np.maximum(np.sum(fit.A**2, axis=0), 1e-300))
 
 
-# Standard error of an output or its spectrum in what nonnegativity allows, if the samples
-# follow a curve. The true error was below twice that number in all of 2,100 outputs of
-# made-up reactions, titrations and chromatograms.
+# Standard error of an output or its spectrum in what nonnegativity allows, if the
+# samples follow a curve. The true error was below twice that number in all of 2,100
+# outputs of made-up reactions, titrations and chromatograms.
 AMBIGUOUS = Check(
     "ambiguous",
     0.2,
@@ -443,10 +446,25 @@ CONVERGED = Check("converged", 0, "{reason}")
 CHECKS = {
     one.name: one
     for one in (
-        CEILING, SCALE, HUGE, TRANSPOSED, UNMIXED, NUMBER, CHANGED, DIRECTIONS, STRUCTURE,
-        UNCERTAIN, FACETS, NEGATIVE, CENTRED, SPECTRA, AMBIGUOUS, DUPLICATE, CONVERGED,
+        CEILING,
+        SCALE,
+        HUGE,
+        TRANSPOSED,
+        UNMIXED,
+        NUMBER,
+        CHANGED,
+        DIRECTIONS,
+        STRUCTURE,
+        UNCERTAIN,
+        FACETS,
+        NEGATIVE,
+        CENTRED,
+        SPECTRA,
+        AMBIGUOUS,
+        DUPLICATE,
+        CONVERGED,
     )
-}  # fmt: skip
+}
 
 
 class Measures(NamedTuple):
@@ -472,9 +490,16 @@ def measure(X: Array, W: Array, A: Array, n: int, **facts: Any) -> Measures:
     found += uncertain(fit.noise.outputs / fit.variance, np.zeros(fit.d), error)
     found += saturation(fit.X, fit.unit)
     for check in (
-        transposed, unmixed, directions, structure, facets, negative, centred, spectra,
+        transposed,
+        unmixed,
+        directions,
+        structure,
+        facets,
+        negative,
+        centred,
+        spectra,
         duplicate,
-    ):  # fmt: skip
+    ):
         found += check(fit)
     if fit.is_nonnegative:  # no mean was subtracted
         found = [one.without("mean") for one in found]

@@ -1,4 +1,5 @@
-"""What is measured of a fit, on the weights and on the rows that are given: what `findings` compares with limits.
+"""What is measured of a fit, on the weights and on the rows that are given: what
+`findings` compares with limits.
 
 With u = W x, y = max(u, 0) and the residual e = x - A u:
 
@@ -35,7 +36,8 @@ class Fit:
 
     `known_noise` (d,) is the standard deviation of the noise of each output, if the fit
     knows it. `uncorrelated` outputs have unit variance. `tracking`: the mixing changes,
-    which makes outputs negative. X, W and A are kept in units of the largest entry of X.
+    which makes outputs negative. X, W and A are kept in units of the largest entry of
+    X.
     """
 
     def __init__(
@@ -123,7 +125,8 @@ class Fit:
         """Energy of the leading direction of the residual; the largest of noise alone."""
         if self.k <= self.d:
             return 0.0, 0.0
-        E, n = self.residual, len(self.X)
+        E = self.residual
+        n = len(self.X)
         gram = E @ E.T if n < self.k else E.T @ E
         values = np.maximum(np.linalg.eigvalsh(gram)[::-1], 0)
         leading, *others = values[: self.k - self.d] / n
@@ -233,8 +236,8 @@ def turned(U: Array) -> Array:
     """Share of the variance of each output that is another's, if outputs are turned.
 
     Outputs i and j of nonnegative ICA can be turned by angles from -a_ji to a_ij, which
-    are as likely, without becoming more negative: a_ij is the least arctan(u_i / u_j) of
-    all samples.
+    are as likely, without becoming more negative: a_ij is the least arctan(u_i / u_j)
+    of all samples.
     """
     z = U / U.std(axis=0)
     d = U.shape[1]
@@ -249,15 +252,16 @@ def turned(U: Array) -> Array:
 
 
 def untouched(U: Array, noise: Array, independent: float) -> Array:
-    """Which outputs have a density that vanishes at zero, but for `noise`, its deviation.
+    """Which outputs have a density that vanishes at zero, but for `noise`, its
+    deviation.
 
-    If P(u < y) = (y / c)^m below the quartile c, then 1 / m is the average of log(c / u)
-    there. m is at most 1 for sources that are zero in some samples, or whose density is
-    largest at zero. A cone around sources that are never zero touches the samples at
+    If P(u < y) = (y / c)^m below the quartile c, then 1 / m is the average of log(c /
+    u) there. m is at most 1 for sources that are zero in some samples, or whose density
+    is largest at zero. A cone around sources that are never zero touches the samples at
     corners: m = 2 for two sources, and more for more. Distances below h, the noise, are
-    not seen: with log(c / max(u, h)), the average for m = 1 is 1 - h / c. It is rejected
-    by two standard errors, 1 / sqrt(n) each, for n samples below c, of which a share is
-    `independent`.
+    not seen: with log(c / max(u, h)), the average for m = 1 is 1 - h / c. It is
+    rejected by two standard errors, 1 / sqrt(n) each, for n samples below c, of which a
+    share is `independent`.
     """
     c = np.maximum(np.quantile(U, 0.25, axis=0), 1e-300)
     n = len(U) / 4
@@ -269,8 +273,8 @@ def untouched(U: Array, noise: Array, independent: float) -> Array:
 def enlarged(U: Array, free: Array) -> Array:
     """Share of the variance of each output that is another's, if `free` facets move.
 
-    A cone that is too small subtracts sources from each other, u_i = s_i - sum_j t_j s_j,
-    which makes outputs correlated. Facets that no sample touches may move: with
+    A cone that is too small subtracts sources from each other, u_i = s_i - sum_j t_j
+    s_j, which makes outputs correlated. Facets that no sample touches may move: with
     correlations R, the free outputs z become uncorrelated with each other and with the
     others y in the nearest cone, by s = R_{zz|y}^{-1/2} (z - R_zy R_yy^{-1} y). If
     sources are uncorrelated, that is their error.
@@ -288,10 +292,11 @@ def enlarged(U: Array, free: Array) -> Array:
 
 
 def largest_gap(fit: Fit) -> float:
-    """Largest ratio of successive singular values of the residual, of the stronger half.
+    """Largest ratio of successive singular values of the residual, of the stronger
+    half.
 
-    Mixtures with a large residual count as much as the median one, because what is in one
-    mixture alone is its noise.
+    Mixtures with a large residual count as much as the median one, because what is in
+    one mixture alone is its noise.
     """
     E = fit.residual
     size = np.sqrt(fit.square)
