@@ -21,7 +21,7 @@ test-all: check $(INSTALLED)
 
 # The same mathematics without the compiler: the two must agree, and only here can coverage see the kernels.
 test-interpreted: $(INSTALLED)
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal -m "interpreted and not slow" tests --cov=bionica.kernels --cov=bionica.networks --cov-report=term
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal -m "interpreted and not slow" tests --cov=bionica.engine --cov=bionica.circuits --cov-report=term
 
 # The lower bounds of pyproject.toml, in an environment of their own. Old libraries may give deprecation warnings there.
 test-oldest: .venv-oldest/.installed

@@ -30,8 +30,8 @@ import numpy as np
 
 import bionica
 from bionica import ModelFileError
+from bionica.core.model_file import read_model, write_model
 from bionica.io import InputError, open_reader
-from bionica.model_file import read_model, write_model
 from runner import RESULTS, markdown, setting
 
 MOST_MB = 500
@@ -460,7 +460,7 @@ def attack_kills(folder, seed, scale):
     """A sweep that was killed any number of times must give the table of one that was
     not; `separate` leaves all or nothing.
     """
-    from bionica import sweep
+    from bionica.circuits import sweep
 
     (folder / "plan.toml").write_text(PLAN)
     whole = [

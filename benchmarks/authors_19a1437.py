@@ -27,8 +27,8 @@ from typing import Any
 import numpy as np
 
 import bionica
-from bionica import reference
-from bionica.reference import Array, State
+from bionica.circuits import reference
+from bionica.circuits.reference import Array, State
 
 
 def interneuron_step(state: State, x: Array, eta: float) -> Array:

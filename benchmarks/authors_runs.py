@@ -21,7 +21,7 @@ import sys
 import numpy as np
 
 import authors_19a1437
-from bionica import sweep
+from bionica.circuits import sweep
 from bionica.datasets import paper_mixing
 
 #: Class, name of its outputs in the file, and the weights that it begins with.

@@ -27,11 +27,11 @@ from pathlib import Path
 import numpy as np
 
 import bionica
-from bionica.cone import sketch
-from bionica.cone.fit import Settings
+from bionica.core.blocks import ArrayRows
 from bionica.core.dask import DaskRows
 from bionica.metrics import match_sources, sinr
-from bionica.offline.whitening import ArrayRows
+from bionica.mixtures.cone import sketch
+from bionica.mixtures.cone.fit import Settings
 from runner import markdown
 
 D = 5

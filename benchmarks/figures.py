@@ -25,7 +25,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from bionica.paper.convergence import SECTIONS
+from bionica.circuits.paper.convergence import SECTIONS
 from runner import setting
 
 ROOT = Path(__file__).parents[1]

@@ -98,9 +98,10 @@ def fcs(raw):
         for word in raw[start + 1 : stop + 1].decode("latin-1").split(chr(raw[start]))
     ]
     keys = dict(zip([key.upper() for key in words[::2]], words[1::2], strict=False))
-    get = lambda form: [
-        keys.get(form.format(i), "1") for i in range(1, int(keys["$PAR"]) + 1)
-    ]
+
+    def get(form):
+        return [keys.get(form.format(i), "1") for i in range(1, int(keys["$PAR"]) + 1)]
+
     kind = ("<" if keys["$BYTEORD"][0] == "1" else ">") + {"I": "u", "F": "f"}[
         keys["$DATATYPE"]
     ]

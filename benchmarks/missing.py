@@ -10,7 +10,7 @@ import numpy as np
 
 from bionica import MinimumVolumeCone
 from bionica.metrics import spectral_angle
-from bionica.offline import missing
+from bionica.mixtures import missing
 
 SEEDS = range(10)
 

@@ -214,7 +214,7 @@ def sweeps(sources, rounds):
     sys.path.insert(0, str(sources["now"]))
     from joblib.externals.loky import get_reusable_executor
 
-    from bionica import sweep
+    from bionica.circuits import sweep
 
     grid = {
         "decay": np.geomspace(1e-3, 1e-1, 10).tolist(),
@@ -251,7 +251,7 @@ def sweeps(sources, rounds):
             }
         )
     note = (
-        "Cases of 100,000 samples, d = 3, Algorithm 2 (`bionica.sweep.run`). At most:"
+        "Cases of 100,000 samples, d = 3, Algorithm 2 (`bionica.circuits.sweep.run`). At most:"
         " the ratio by CPU time, without other load."
     )
     return markdown("Sweep", note, rows[1:])

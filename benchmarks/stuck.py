@@ -18,7 +18,8 @@ from functools import partial
 import numpy as np
 
 import bionica
-from bionica import InterneuronNICA, TwoCompartmentNICA, datasets, metrics, sweep
+from bionica import InterneuronNICA, TwoCompartmentNICA, datasets, metrics
+from bionica.circuits import sweep
 
 T = 100_000
 HELD_OUT = 5000

@@ -25,7 +25,7 @@ from scipy.optimize import linear_sum_assignment
 import bionica
 import problems
 import runner
-from bionica.cone.count import count_sources
+from bionica.mixtures.cone.count import count_sources
 
 WRONG = 0.9
 RIGHT = 0.99
@@ -136,10 +136,13 @@ def mixtures(seed):
         )
         centre = rng.random((3, d))
         width = rng.uniform(0.03, 0.15, (3, d))
-        bands = lambda x: np.sum(
-            height * np.exp(-0.5 * ((x[..., None, None] - centre) / width) ** 2),
-            axis=-2,
-        )
+
+        def bands(x):
+            return np.sum(
+                height * np.exp(-0.5 * ((x[..., None, None] - centre) / width) ** 2),
+                axis=-2,
+            )
+
         A = bands(channel[:, 0])
     if flaw == "two signs":
         S[:, 0] -= S[:, 0].mean()

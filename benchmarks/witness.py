@@ -120,7 +120,7 @@ ATTRIBUTES = (
 OF_NETWORKS = ("repairs_", "change_detected_")
 
 
-# --- registry
+# ----------------------------------------------------------------------------- registry
 
 
 class Call(NamedTuple):
@@ -148,7 +148,7 @@ def call(function=None, *, each=(), close=False):
     return register if function is None else register(function)
 
 
-# --- data
+# --------------------------------------------------------------------------------- data
 
 
 @cache
@@ -205,7 +205,7 @@ def blocks_of(X, rows=700):
     return da.from_array(X, chunks=(rows, X.shape[1]))
 
 
-# --- what is compared
+# --------------------------------------------------------------------- what is compared
 
 
 def facts(model, X):
@@ -271,7 +271,7 @@ def attempt(function, *arguments, **options):
     return f"no error: {result}"
 
 
-# --- circuits and streams
+# ----------------------------------------------------------------- circuits and streams
 
 
 @call(each=LEARNERS)
@@ -333,7 +333,7 @@ def float32(name):
 
 @call(each=LEARNERS)
 def wide(name):
-    X = mixtures(60, 3, 1200)
+    X = mixtures(250, 3, 1200)
     return facts(circuit(name).fit(X), X)
 
 
@@ -493,7 +493,7 @@ def stuck_sensor():
     }
 
 
-# --- BatchNICA, NoncenteredWhitener
+# ------------------------------------------------------- BatchNICA, NoncenteredWhitener
 
 
 @call
@@ -535,8 +535,8 @@ def batch_types():
         "float32": facts(bionica.BatchNICA(3, random_state=0).fit(small), small),
         "wide": facts(bionica.BatchNICA(3, random_state=0).fit(across), across),
         "dask": facts(bionica.BatchNICA(3, random_state=0).fit(blocks_of(X)), X),
-        "cube": (
-            bionica.BatchNICA(3, random_state=0).fit_transform(X.reshape(50, 60, 5))
+        "cube": bionica.BatchNICA(3, random_state=0).fit_transform(
+            X.reshape(50, 60, 5)
         ),
     }
 
@@ -573,7 +573,7 @@ def whitener():
     return told | {"partial_fit": facts(model, X), "inverse": back}
 
 
-# --- the cone
+# ----------------------------------------------------------------------------- the cone
 
 
 @call(close=True)
@@ -660,10 +660,8 @@ def cone_types():
             bionica.MinimumVolumeCone(3, random_state=0).fit(small), small
         ),
         "wide": facts(bionica.MinimumVolumeCone(3, random_state=0).fit(across), across),
-        "cube": (
-            bionica.MinimumVolumeCone(3, random_state=0).fit_transform(
-                X.reshape(50, 40, 20)
-            )
+        "cube": bionica.MinimumVolumeCone(3, random_state=0).fit_transform(
+            X.reshape(50, 40, 20)
         ),
     }
 
@@ -722,7 +720,7 @@ def cone_learn_one():
     return facts(model, X) | {"outputs": Y}
 
 
-# --- separate, verdicts
+# ------------------------------------------------------------------- separate, verdicts
 
 
 SEPARATED = {
@@ -837,7 +835,7 @@ def warned():
     return {}
 
 
-# --- error messages
+# ----------------------------------------------------------------------- error messages
 
 
 @call(each=(*LEARNERS, "BatchNICA", "MinimumVolumeCone", "NoncenteredWhitener"))
@@ -953,7 +951,7 @@ def _unknown():
     return {"name": "TwoCompartmentNICA", "params": {"etta": 1}}
 
 
-# --- metrics, datasets, reference, sweep
+# -------------------------------------------------- metrics, datasets, reference, sweep
 
 
 @call
@@ -1108,7 +1106,7 @@ def _rows(rows):
     return [json.dumps(row, default=str) for row in kept]
 
 
-# --- models in files
+# ---------------------------------------------------------------------- models in files
 
 
 def _models():
@@ -1169,7 +1167,7 @@ def model_file(path):
     return told | {"parameters": header["parameters"]}
 
 
-# --- files
+# -------------------------------------------------------------------------------- files
 
 
 @call
@@ -1244,7 +1242,7 @@ def _written(path, Y):
     return sorted(file.name for file in Path().glob(f"{path.stem}*{path.suffix}"))
 
 
-# --- shell
+# -------------------------------------------------------------------------------- shell
 
 
 def bionica_of(*arguments, stdin=None):
@@ -1360,11 +1358,13 @@ name = "StreamingNICA"
 def contents(path):
     """What a file holds, without what differs from run to run."""
     kind = path.suffix
-    if path.name == "journal.jsonl":
-        return "a journal"
-    if path.name == "results.csv":
+    if path.name in ("journal.jsonl", ".bionica"):  # times, and digests of files
+        return "not compared"
+    if kind == ".csv":
         with path.open(newline="") as file:
-            return _rows(csv.DictReader(file))
+            table = csv.DictReader(file)
+            if "seconds" in table.fieldnames:
+                return _rows(table)
     if kind == ".npy":
         return np.load(path)
     if kind == ".npz" and "header.json" in zipfile.ZipFile(path).namelist():
@@ -1531,7 +1531,7 @@ def shell_errors():
         return {name: bionica_of(*command.split()) for name, command in BAD.items()}
 
 
-# --- run and compare
+# ---------------------------------------------------------------------- run and compare
 
 
 def run(call_):
@@ -1618,8 +1618,7 @@ def stored(value):
 
 def results(calls):
     """Run calls; returns their arrays, and all else, by call and item."""
-    arrays = {}
-    texts = {}
+    arrays, texts = {}, {}
     for name, one in calls.items():
         start = time.perf_counter()
         texts[name] = {}

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import bionica
-from bionica.estimator import Estimator, OfThePaper, OnlineEstimator
+from bionica.core.estimator import Estimator, OfThePaper, OnlineEstimator
 from bionica.io import open_reader, open_writer
 
 sys.path.insert(0, str(Path(__file__).parent))

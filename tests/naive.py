@@ -10,7 +10,7 @@ import math
 import numpy as np
 from quadprog import solve_qp
 
-from bionica import reference
+from bionica.circuits import reference
 
 # --- neurons at rest
 

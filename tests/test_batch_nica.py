@@ -12,9 +12,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 from bionica.datasets import random_sources
 from bionica.metrics import permutation_error
-from bionica.offline import batch_nica, rotation
-from bionica.offline.batch_nica import BatchNICA
-from bionica.offline.rotation import descend, value_and_gradient
+from bionica.mixtures.nica import batch as batch_nica
+from bionica.mixtures.nica import rotation
+from bionica.mixtures.nica.batch import BatchNICA
+from bionica.mixtures.nica.rotation import descend, value_and_gradient
 
 KINDS = ["sparse_uniform", "exponential", "half_normal", "gamma"]
 

@@ -7,7 +7,7 @@ import pytest
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
 import bionica
-from bionica._compat.blas import one_blas_thread
+from bionica.core.blas import one_blas_thread
 
 
 def threads():

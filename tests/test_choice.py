@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 import bionica
-from bionica import BatchNICA, MinimumVolumeCone, StreamingNICA, separate, separation
-from bionica.cone import count
-from bionica.trust.count import Count
-from bionica.trust.diagnosis import Diagnosis
-from bionica.trust.outliers import are_inliers
+from bionica import BatchNICA, MinimumVolumeCone, StreamingNICA, separate
+from bionica.mixtures import separate as separation
+from bionica.mixtures.cone import count
+from bionica.mixtures.verdict.count import Count
+from bionica.mixtures.verdict.diagnosis import Diagnosis
+from bionica.mixtures.verdict.outliers import are_inliers
 from conftest import worst_correlation
 
 
@@ -135,7 +136,7 @@ def test_the_same_seed_gives_the_same_bits():
 def test_more_rows_than_are_looked_at_give_the_same_method(monkeypatch):
     X, S = problem("abundances", T=6000)
     whole = separate(X, random_state=0)
-    monkeypatch.setattr("bionica.separation._ROWS", 1000)
+    monkeypatch.setattr("bionica.mixtures.separate._ROWS", 1000)
     sampled = separate(X, random_state=0)
     assert (
         sampled.choice_.method == whole.choice_.method

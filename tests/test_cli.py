@@ -20,7 +20,7 @@ import bionica
 from bionica.cli import app, separate, sweep
 from bionica.cli.console import OPTIONS, Console, StandardInput, one_line
 from bionica.io import InputError
-from bionica.trust.findings import REMEDIES
+from bionica.mixtures.verdict.findings import REMEDIES
 
 
 def loaded_by(code):
@@ -201,7 +201,7 @@ def test_a_command_runs_outside_the_main_thread_and_says_what_is_logged(monkeypa
         logger.info("compiling")
         return {"self test": "passed"}
 
-    logger = logging.getLogger("bionica.kernels")
+    logger = logging.getLogger("bionica.engine")
     assert not logger.isEnabledFor(logging.INFO)
     monkeypatch.setattr(sys.modules["bionica.cli.doctor"], "examine", examine)
     with ThreadPoolExecutor() as pool:

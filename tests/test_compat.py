@@ -17,8 +17,8 @@ import sklearn
 from numba.extending import register_jitable
 
 import bionica
-from bionica._compat import numba as door
-from bionica._compat.sklearn import (
+from bionica.core.estimator import Estimator
+from bionica.core.parameters import (
     ARRAY,
     AUTO,
     BOOLEAN,
@@ -32,7 +32,7 @@ from bionica._compat.sklearn import (
     interval,
     options,
 )
-from bionica.estimator import Estimator
+from bionica.engine import jit as door
 
 compiled_only = pytest.mark.skipif(
     numba.config.DISABLE_JIT, reason="nothing is compiled"
@@ -99,7 +99,7 @@ def hide(monkeypatch, module, name):
 def fresh_door():
     """Return a second copy of the module, which looks for all names again."""
     spec = importlib.util.spec_from_file_location(
-        "bionica._compat.numba_again", door.__file__
+        "bionica.engine.jit_again", door.__file__
     )
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

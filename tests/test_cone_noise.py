@@ -8,9 +8,17 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from bionica import MinimumVolumeCone
-from bionica.cone import fit, sketch
-from bionica.cone.fit import Cone, Settings, better, distance_outside, largest_distance
-from bionica.cone.noise import (
+from bionica.core.blocks import ArrayRows
+from bionica.metrics import match_sources
+from bionica.mixtures.cone import fit, sketch
+from bionica.mixtures.cone.fit import (
+    Cone,
+    Settings,
+    better,
+    distance_outside,
+    largest_distance,
+)
+from bionica.mixtures.cone.noise import (
     FIRST_C,
     Leakage,
     channel_noise,
@@ -19,9 +27,7 @@ from bionica.cone.noise import (
     leakages,
     next_wall,
 )
-from bionica.cone.objective import Wall, unweighted
-from bionica.metrics import match_sources
-from bionica.offline.whitening import ArrayRows
+from bionica.mixtures.cone.objective import Wall, unweighted
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 

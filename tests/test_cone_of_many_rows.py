@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from bionica import MinimumVolumeCone
-from bionica.cone import sketch
-from bionica.cone.fit import Settings
-from bionica.cone.noise import find_channels
+from bionica.core.blocks import ArrayRows, joined, marks
 from bionica.datasets import copula_uniform, mix
 from bionica.metrics import sinr
-from bionica.offline.whitening import ArrayRows, joined, marks
+from bionica.mixtures.cone import sketch
+from bionica.mixtures.cone.fit import Settings
+from bionica.mixtures.cone.noise import find_channels
 from conftest import reaction, worst_correlation
 
 N = 50_000  # a cone of 3 sources keeps 20,000

@@ -10,7 +10,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 import bionica
-from bionica.cone.minimum_volume_cone import MinimumVolumeCone
+from bionica.mixtures.cone.minimum_volume_cone import MinimumVolumeCone
 from conftest import ESTIMATORS, ONLINE, mixtures, mixtures_for
 from test_estimators import seed_of
 

@@ -63,13 +63,15 @@ def test_a_stack_of_images_is_not_taken_for_a_cube():
         0
     ).standard_normal((30, 30, 20))
     for right in (X, X2, X[:6], X[..., :4], np.repeat(X, 3, axis=2)):
-        bionica.samples.rows(bionica.samples.stand_in("t"), right, reset=True)
+        bionica.core.samples.rows(bionica.core.samples.stand_in("t"), right, reset=True)
         with pytest.raises(
             ValueError,
             match=r"pass np.moveaxis\(X, 0, -1\). If it is not, pass X.reshape\(-1, ",
         ):
-            bionica.samples.rows(
-                bionica.samples.stand_in("t"), np.moveaxis(right, -1, 0), reset=True
+            bionica.core.samples.rows(
+                bionica.core.samples.stand_in("t"),
+                np.moveaxis(right, -1, 0),
+                reset=True,
             )
 
 

@@ -16,9 +16,9 @@ from bionica import (
     NonnegativePCA,
     StreamingNICA,
 )
-from bionica.cone import count
-from bionica.trust.ambiguity import bands
-from bionica.trust.diagnosis import diagnose
+from bionica.mixtures.cone import count
+from bionica.mixtures.verdict.ambiguity import bands
+from bionica.mixtures.verdict.diagnosis import diagnose
 from conftest import reaction
 
 RIGHT = pytest.mark.filterwarnings("error::sklearn.exceptions.ConvergenceWarning")

@@ -8,14 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bionica
-from bionica.kernels.guards import (
+from bionica.circuits.guards import (
     lift_eigenvalues,
     lift_singular_values,
     standard_normal,
     uniform,
 )
-from bionica.kernels.rule import REGULARISED, SPECTRUM, UNSETTLED, inverse, scratch
-from bionica.kernels.settling import (
+from bionica.circuits.settling import (
     Exact,
     ProjectedGradient,
     pivot,
@@ -23,6 +22,7 @@ from bionica.kernels.settling import (
     settle_interneurons,
     settle_lateral,
 )
+from bionica.engine.rule import REGULARISED, SPECTRUM, UNSETTLED, inverse, scratch
 from conftest import mixtures
 
 EPS = np.finfo(float).eps

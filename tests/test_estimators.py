@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 
 import bionica
 from bionica import BatchNICA, MinimumVolumeCone, NoncenteredWhitener, NonnegativePCA
-from bionica.kernels.rule import to_arrays
+from bionica.engine.rule import to_arrays
 from conftest import ESTIMATORS, NETWORKS, mixtures, mixtures_for
 
 SINGLE_LAYER = [bionica.InterneuronNICA, bionica.TwoCompartmentNICA]
@@ -99,7 +99,7 @@ def test_any_chunking_gives_the_same_bits(cls, kwargs, dtype):
 def test_blocks_inside_fit_do_not_show(Network, monkeypatch):
     _, X = mixtures(500, 3)
     whole = Network(random_state=0).fit(X)
-    monkeypatch.setattr("bionica.kernels.learner._BLOCK_BYTES", 8 * 3 * 7)
+    monkeypatch.setattr("bionica.engine.learner._BLOCK_BYTES", 8 * 3 * 7)
     assert same_bits(whole, Network(random_state=0).fit(X))
 
 

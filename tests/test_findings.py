@@ -9,12 +9,12 @@ import pytest
 from scipy.linalg import hadamard
 
 from bionica import MinimumVolumeCone
+from bionica.core.whitening import rank_of
 from bionica.metrics import correlation_floor
-from bionica.offline.whitening import rank_of
-from bionica.separation import _better
-from bionica.trust import ambiguity, count, findings, measures
-from bionica.trust.diagnosis import Diagnosis, diagnose
-from bionica.trust.findings import (
+from bionica.mixtures.separate import _better
+from bionica.mixtures.verdict import ambiguity, count, findings, measures
+from bionica.mixtures.verdict.diagnosis import Diagnosis, diagnose
+from bionica.mixtures.verdict.findings import (
     CEILING,
     DIRECTIONS,
     DUPLICATE,
@@ -25,7 +25,7 @@ from bionica.trust.findings import (
     ranked_findings,
     uncertain,
 )
-from bionica.trust.halves import (
+from bionica.mixtures.verdict.halves import (
     Uncertainty,
     follows_curve,
     is_nonnegative,
@@ -569,7 +569,7 @@ def test_a_range_above_a_fifth_of_an_output_or_a_spectrum_is_ambiguous(
     for sources, spectra in ((value, 0), (0, value)):
         band = ambiguity.Bands(A, A, np.full(2, sources), np.full(2, spectra))
         monkeypatch.setattr(
-            "bionica.trust.diagnosis.bands", lambda *given, band=band: band
+            "bionica.mixtures.verdict.diagnosis.bands", lambda *given, band=band: band
         )
         verdict = diagnose(
             S @ A.T,

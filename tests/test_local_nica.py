@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from bionica import LocalNICA, reference
+from bionica import LocalNICA
+from bionica.circuits import reference
 from bionica.datasets import mix, random_mixing, sparse_uniform
-from bionica.kernels.rule import to_arrays
+from bionica.engine.rule import to_arrays
 from bionica.metrics import permutation_error
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import bionica
-from bionica.kernels.rule import to_arrays
+from bionica.engine.rule import to_arrays
 from conftest import ESTIMATORS, NETWORKS, mixtures, mixtures_for
 
 VARIANTS = [(cls, {}) for cls in ESTIMATORS] + [

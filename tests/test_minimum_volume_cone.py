@@ -10,9 +10,11 @@ import pytest
 
 import bionica
 from bionica import BatchNICA, MinimumVolumeCone
-from bionica.cone.fit import hold_mean, rotation, successive_projection
-from bionica.cone.noise import leakages, on_a_grid
-from bionica.cone.objective import (
+from bionica.datasets import copula_uniform, mix
+from bionica.metrics import sinr
+from bionica.mixtures.cone.fit import hold_mean, rotation, successive_projection
+from bionica.mixtures.cone.noise import leakages, on_a_grid
+from bionica.mixtures.cone.objective import (
     Facets,
     Wall,
     inverse_curvature,
@@ -22,10 +24,8 @@ from bionica.cone.objective import (
     unweighted,
     value_and_gradient,
 )
-from bionica.cone.sketch import solve
-from bionica.datasets import copula_uniform, mix
-from bionica.metrics import sinr
-from bionica.trust.halves import match
+from bionica.mixtures.cone.sketch import solve
+from bionica.mixtures.verdict.halves import match
 from conftest import reaction, worst_correlation
 
 # What a fit warns of is tested with the findings.
@@ -121,7 +121,7 @@ def test_the_objective_is_bounded_below(spectral, monkeypatch):
     """It rises if a facet is turned through the mean, although the noise is as large as
     the mean of the outputs.
     """
-    monkeypatch.setattr("bionica.cone.objective.LEAST_MEAN", 0.0)
+    monkeypatch.setattr("bionica.mixtures.cone.objective.LEAST_MEAN", 0.0)
     rng = np.random.default_rng(0)
     B = (np.maximum(rng.standard_normal((25, 4)), 0) + 0.1)[: 25 * spectral]
     data = unweighted(

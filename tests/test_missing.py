@@ -9,7 +9,12 @@ import bionica
 from bionica import BatchNICA, MinimumVolumeCone
 from bionica.io import InputError, open_reader
 from bionica.metrics import spectral_angle
-from bionica.offline.missing import completed, noise_of_outputs, outputs, predicted_rank
+from bionica.mixtures.missing import (
+    completed,
+    noise_of_outputs,
+    outputs,
+    predicted_rank,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 

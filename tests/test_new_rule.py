@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 
 import bionica
-from bionica import sweep
-from bionica.kernels import loop
-from bionica.kernels.rule import RULES, register
+from bionica.circuits import sweep
+from bionica.engine import loop
+from bionica.engine.rule import RULES, register
 from conftest import mixtures
 
 # The rule of CONTRIBUTING.md, a rectified Hebbian network, as a module outside of the
@@ -185,7 +185,7 @@ def test_types_of_parameters_do_not_leak():
 def test_without_a_cache_it_compiles_in_memory_and_says_so_once(
     fault, monkeypatch, caplog
 ):
-    from bionica._compat import numba as door
+    from bionica.engine import jit as door
 
     njit = numba.njit
 

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from bionica import reference as o
+from bionica.circuits import reference as o
 from bionica.datasets import mix, paper_mixing, sparse_uniform
 
 

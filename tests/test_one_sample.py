@@ -9,7 +9,7 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 import bionica
-from bionica.model_file import contents
+from bionica.core.model_file import contents
 from conftest import ESTIMATORS, ONLINE, mixtures
 
 NAMES = ["a", "b", "c"]

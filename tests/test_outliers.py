@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 
+from bionica.core.blocks import moments
+from bionica.core.whitening import whitening
 from bionica.datasets import random_sources
 from bionica.metrics import permutation_error
-from bionica.offline.batch_nica import BatchNICA
-from bionica.offline.noncentered_whitener import NoncenteredWhitener
-from bionica.offline.whitening import moments, whitening
-from bionica.trust.outliers import (
+from bionica.mixtures.nica.batch import BatchNICA
+from bionica.mixtures.nica.whitener import NoncenteredWhitener
+from bionica.mixtures.verdict.outliers import (
     Inliers,
     are_inliers,
     is_inlier,

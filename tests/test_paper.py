@@ -1,4 +1,4 @@
-"""`bionica.paper` without its runs: plans, verdicts, summaries; and the table of the
+"""`bionica.circuits.paper` without its runs: plans, verdicts, summaries; and the table of the
 page of the paper.
 """
 
@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 import bionica
-from bionica import datasets, metrics, reference
-from bionica.paper import Reproduction, claims_of, plans_of, results
-from bionica.paper.plans import NETWORKS, CorrelationFloor
-from bionica.sweep.table import Table
+from bionica import datasets, metrics
+from bionica.circuits import reference
+from bionica.circuits.paper import Reproduction, claims_of, plans_of, results
+from bionica.circuits.paper.plans import NETWORKS, CorrelationFloor
+from bionica.circuits.sweep.table import Table
 
 ROOT = Path(__file__).parents[1]
 

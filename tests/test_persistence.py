@@ -15,7 +15,7 @@ from sklearn.base import clone
 
 import bionica
 from bionica import ModelFileError
-from bionica.kernels.rule import to_arrays
+from bionica.engine.rule import to_arrays
 from conftest import NETWORKS, mixtures
 from model_zip import pack, unpack
 from test_estimators import same_bits

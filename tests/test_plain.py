@@ -14,10 +14,11 @@ import pytest
 
 import bionica
 import naive
-from bionica import plot, reference, sweep
-from bionica.kernels import loop
-from bionica.kernels.rule import RULES, variant
-from bionica.plain import PlainNetwork
+from bionica import plot
+from bionica.circuits import reference, sweep
+from bionica.circuits.plain import PlainNetwork
+from bionica.engine import loop
+from bionica.engine.rule import RULES, variant
 from conftest import mixtures
 
 PAGE = (Path(__file__).parents[1] / "docs" / "write-your-own-rule.md").read_text()
@@ -116,7 +117,7 @@ class Parameters:
 
 
 class Algorithm1(Parameters, PlainNetwork):
-    shapes = {
+    shapes: ClassVar = {
         "W_xy": "dk",
         "W_yn": "md",
         "W_ny": "dm",

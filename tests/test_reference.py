@@ -11,9 +11,10 @@ import pytest
 
 import bionica
 import naive
-from bionica import metrics, reference
-from bionica.kernels.learner import Schedule
-from bionica.kernels.rule import to_arrays
+from bionica import metrics
+from bionica.circuits import reference
+from bionica.engine.learner import Schedule
+from bionica.engine.rule import to_arrays
 from conftest import mixtures, mixtures_for
 
 # Loose enough for the iterations, and for the interpreted run, whose sums are in

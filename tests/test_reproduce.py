@@ -12,12 +12,19 @@ import pytest
 from typer.testing import CliRunner
 
 from bionica import InterneuronNICA, datasets, metrics
+from bionica.circuits.paper import (
+    MAPS,
+    MATRICES,
+    Reproduction,
+    claims_of,
+    final_rows,
+    plans_of,
+)
+from bionica.circuits.paper.convergence import cells_of
+from bionica.circuits.paper.figures import name_of
+from bionica.circuits.paper.plans import NETWORKS, MapRow
+from bionica.circuits.sweep import Table
 from bionica.cli import app
-from bionica.paper import MAPS, MATRICES, Reproduction, claims_of, final_rows, plans_of
-from bionica.paper.convergence import cells_of
-from bionica.paper.figures import name_of
-from bionica.paper.plans import NETWORKS, MapRow
-from bionica.sweep import Table
 from browser import check_page
 
 pytest.importorskip("matplotlib")

@@ -15,9 +15,9 @@ import pytest
 import scipy.sparse
 
 import bionica
-from bionica import samples
+from bionica.core import samples
+from bionica.core.blocks import some_rows
 from bionica.core.dask import dask_rows
-from bionica.offline.whitening import some_rows
 from conftest import ESTIMATORS
 
 da = pytest.importorskip("dask.array")

@@ -16,10 +16,11 @@ import pytest
 from typer.testing import CliRunner
 
 import bionica
-from bionica import io, report
+from bionica import io
 from bionica.cli import app
 from bionica.cli.console import StandardInput
 from bionica.metrics import match_sources, permutation_error
+from bionica.mixtures import report
 from conftest import left, mixtures, read, write
 
 # the command hides the module of its name

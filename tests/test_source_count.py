@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from bionica import BatchNICA, MinimumVolumeCone, StreamingNICA
-from bionica.cone.count import count_sources
-from bionica.trust.count import Count
+from bionica.mixtures.cone.count import count_sources
+from bionica.mixtures.verdict.count import Count
 from conftest import reaction
 
 
@@ -147,7 +147,7 @@ def test_directions_that_are_no_sources_are_not_counted(nonnegative):
 
 
 def test_halves_that_agree_on_no_number_are_said_and_never_mean_one_source(monkeypatch):
-    monkeypatch.setattr("bionica.trust.count._angle", lambda *_: 60.0)
+    monkeypatch.setattr("bionica.mixtures.verdict.count._angle", lambda *_: 60.0)
     rng = np.random.default_rng(0)
     X = rng.exponential(size=(300, 3)) @ rng.random((3, 8))
     count = count_sources(X * rng.normal(1, 0.1, X.shape))  # the noise is not white

@@ -15,7 +15,7 @@ import bionica
 import naive
 from bionica import BatchNICA, StreamingNICA
 from bionica.datasets import mix, random_sources
-from bionica.kernels.rule import orthonormal_rows, to_arrays
+from bionica.engine.rule import orthonormal_rows, to_arrays
 from bionica.metrics import permutation_error
 
 KINDS = ["sparse_uniform", "exponential", "half_normal", "gamma", "odor"]

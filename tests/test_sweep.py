@@ -22,16 +22,17 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import bionica
-from bionica import NoncenteredWhitener, TwoCompartmentNICA, metrics, sweep
+from bionica import NoncenteredWhitener, TwoCompartmentNICA, metrics
+from bionica.circuits import sweep
+from bionica.circuits.paper import Reproduction, paper_grid, plans_of
+from bionica.circuits.sweep import Plan
+from bionica.circuits.sweep.plan import error_times, find_estimator, source_digest
 from bionica.cli import app
+from bionica.core.estimator import OfThePaper
 from bionica.datasets import mix, paper_mixing, random_mixing, sparse_uniform
-from bionica.estimator import OfThePaper
-from bionica.paper import Reproduction, paper_grid, plans_of
-from bionica.sweep import Plan
-from bionica.sweep.plan import error_times, find_estimator, source_digest
 from conftest import NETWORKS
 
-engine = sys.modules["bionica.sweep.run"]
+engine = sys.modules["bionica.circuits.sweep.run"]
 
 DATA = {"kind": "sparse_uniform", "d": 3, "T": 300, "mixing": "d3"}
 GRID = {
@@ -102,7 +103,7 @@ def test_the_final_network_is_scored_on_samples_that_were_held_out():
         {"name": "TwoCompartmentNICA"},
         {"name": "NonnegativePCA", "published": "d3"},
         {"name": "sklearn.decomposition:FastICA"},
-        {"name": "bionica.paper.plans:CorrelationFloor"},
+        {"name": "bionica.circuits.paper.plans:CorrelationFloor"},
     ]
     plan = body(seeds=[4], times=1, data=[{**data, "held_out": 500}], network=networks)
     mine, pca, ica, floor = table = sweep.run(plan, n_jobs=1)

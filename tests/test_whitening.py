@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bionica.offline.noncentered_whitener import NoncenteredWhitener
-from bionica.offline.whitening import (
+from bionica.core.blocks import (
     largest,
     linear_map,
     merge_moments,
@@ -16,6 +15,7 @@ from bionica.offline.whitening import (
     moments,
     row_sample,
 )
+from bionica.mixtures.nica.whitener import NoncenteredWhitener
 
 
 def mixtures(n_samples=2000, d=5, k=None, seed=0, condition=None):

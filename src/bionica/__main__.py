@@ -6,7 +6,7 @@ import sys
 def main() -> None:
     """Run the command line."""
     try:
-        from .cli import app
+        from bionica.cli import app
 
         app()
     except (

@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 from sklearn.utils import check_scalar
 
-from .io.images import IMAGES, read_image
+from bionica.io.images import IMAGES, read_image
 
 __all__ = [
     "copula_uniform",

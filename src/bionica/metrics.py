@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linear_sum_assignment
 
-from . import samples
+from bionica.core import samples
 
 __all__ = [
     "amari_distance",

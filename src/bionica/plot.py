@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .metrics import error_curve as errors_over_time
+from bionica.metrics import error_curve as errors_over_time
 
 __all__ = [
     "circuit",

@@ -7,14 +7,14 @@ from typing import Annotated
 
 import typer
 
-from .. import __version__
-from .apply import apply
-from .console import OneLineGroup
-from .demo import demo
-from .doctor import doctor
-from .reproduce import reproduce
-from .separate import separate
-from .sweep import sweep
+from bionica import __version__
+from bionica.cli.apply import apply
+from bionica.cli.console import OneLineGroup
+from bionica.cli.demo import demo
+from bionica.cli.doctor import doctor
+from bionica.cli.reproduce import reproduce
+from bionica.cli.separate import separate
+from bionica.cli.sweep import sweep
 
 app = typer.Typer(
     cls=OneLineGroup, no_args_is_help=True, pretty_exceptions_enable=False

@@ -10,11 +10,10 @@ import numpy as np
 import typer
 
 import bionica
-
-from .. import io
-from . import options
-from .console import Console, counted, one_line
-from .separate import (
+from bionica import io
+from bionica.cli import options
+from bionica.cli.console import Console, counted, one_line
+from bionica.cli.separate import (
     FIRST,
     IN_MEMORY,
     default_output,
@@ -84,7 +83,7 @@ def apply(
     with console.session(interrupted="Interrupted: files that are complete stay"):
         from sklearn.utils import get_tags
 
-        from ..trust.findings import saturation
+        from bionica.mixtures.verdict.findings import saturation
 
         paths = (
             [default_output(path) for path in inputs] if output is None else [output]

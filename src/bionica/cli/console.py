@@ -31,9 +31,9 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from ..errors import BionicaError, printable
-from ..io import is_disk_full
-from ..io.reader import log_records
+from bionica.core.errors import BionicaError, printable
+from bionica.io import is_disk_full
+from bionica.io.reader import log_records
 
 #: ClickException: typer has no name of its own for it, and may or may not bring its own
 #: click.

@@ -12,8 +12,8 @@ from typing import Annotated, Any, Literal, NamedTuple
 import numpy as np
 import typer
 
-from .. import io
-from .console import Console
+from bionica import io
+from bionica.cli.console import Console
 
 PICTURE = "separation.png"
 PAGE = "demo.html"
@@ -90,7 +90,7 @@ class Problem(NamedTuple):
 
 def problems(rng: np.random.Generator) -> dict[str, Problem]:
     """Return what is separated, by name."""
-    from .. import datasets
+    from bionica import datasets
 
     # uniform where the mask is, 0 elsewhere; variance 1
     def filled(*masks: Any) -> Any:
@@ -194,8 +194,8 @@ def demo(
 
 def _run(seed: int, console: Console) -> tuple[dict[str, Any], tuple[bytes, bytes]]:
     """Return the findings, and the picture and the page."""
-    from .. import datasets, metrics
-    from ..report import page, text
+    from bionica import datasets, metrics
+    from bionica.mixtures.report import page, text
 
     started = time.perf_counter()
     rng = np.random.default_rng(seed)
@@ -278,7 +278,7 @@ def _learn(about: DemoNetwork, problem: Problem, X: Any, seed: int) -> dict[int,
 
 def _outputs(S: Any, network: Any, X: Any) -> tuple[Any, float]:
     """Return the outputs, scaled to variance 1, and their error."""
-    from ..metrics import permutation_error
+    from bionica.metrics import permutation_error
 
     Y = network.transform(X)
     Y /= np.maximum(Y.std(axis=0), np.finfo(float).tiny)
@@ -300,8 +300,8 @@ def _draw_images(
     """Return pictures with these names and pixels, one row below the other."""
     from matplotlib.figure import Figure
 
-    from .. import plot
-    from ..report import figure_bytes
+    from bionica import plot
+    from bionica.mixtures.report import figure_bytes
 
     figure = Figure(figsize=(width, 0.4 * width * len(rows)))
     for axes, (names, Y) in zip(
@@ -326,8 +326,8 @@ def _slide(
     """
     from matplotlib.figure import Figure
 
-    from .. import plot
-    from ..report import figure_bytes, picture, text
+    from bionica import plot
+    from bionica.mixtures.report import figure_bytes, picture, text
 
     names, mixtures = (
         [f"{kind} {i + 1}" for i in range(Y.shape[1])] for kind in ("output", "mixture")
@@ -363,7 +363,7 @@ def _section(
     """Return the section of a problem: what was mixed, the networks at work, and their
     errors.
     """
-    from ..report import beside, drawing, picture, slides, table, text
+    from bionica.mixtures.report import beside, drawing, picture, slides, table, text
 
     def curves(ax: Any) -> None:
         for name, finding in found.items():

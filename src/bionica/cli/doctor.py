@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .console import Console, one_line
+from bionica.cli.console import Console, one_line
 
 PACKAGES = {
     "required": ("numpy", "scipy", "scikit-learn", "numba", "typer", "rich"),
@@ -49,11 +49,11 @@ def examine() -> dict[str, str]:
     """Collect what `bionica doctor` prints."""
     import numba
 
-    from .. import __version__, kernels
+    from bionica import __version__, kernels
 
     tested = self_test()  # it compiles what is counted
     config: Any = numba.config
-    folder = Path(config.CACHE_DIR or Path(kernels.__file__).parent / "__pycache__")
+    folder = Path(config.CACHE_DIR or Path(engine.__file__).parent / "__pycache__")
     compiled = f"{sum(1 for _ in folder.rglob('*.nbc'))} loops in {folder}"
     if config.DISABLE_JIT:
         compiled = (
@@ -92,9 +92,9 @@ def examine() -> dict[str, str]:
 
 def self_test() -> str:
     """Separate a small problem online and compare with what is known."""
-    from .. import StreamingNICA
-    from ..datasets import mix, sparse_uniform
-    from ..metrics import permutation_error
+    from bionica import StreamingNICA
+    from bionica.datasets import mix, sparse_uniform
+    from bionica.metrics import permutation_error
 
     S = sparse_uniform(20_000, 3, rng=0)
     X, _ = mix(S, rng=0)

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from ..io import check_folder, import_optional
-from .console import Console
+from bionica.cli.console import Console
+from bionica.io import check_folder, import_optional
 
 _TARGETS = (
     "figure1",
@@ -87,10 +87,10 @@ def reproduce(
             f"Interrupted. Finished runs are kept in {output / 'runs'}: {again}."
         )
     ):
-        from .. import paper
-        from ..paper.figures import check_images
-        from ..paper.page import file_names
-        from ..sweep.run import Sweep
+        from bionica.circuits import paper
+        from bionica.circuits.paper.figures import check_images
+        from bionica.circuits.paper.page import file_names
+        from bionica.circuits.sweep.run import Sweep
 
         import_optional("matplotlib", "reproduce", "plot")
         names: tuple[str, ...] = (

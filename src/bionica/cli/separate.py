@@ -30,11 +30,16 @@ import numpy as np
 import typer
 
 import bionica
-
-from .. import io
-from ..io.files import complete_files
-from . import options
-from .console import Console, StandardInput, counted, ignore_broken_pipe, one_line
+from bionica import io
+from bionica.cli import options
+from bionica.cli.console import (
+    Console,
+    StandardInput,
+    counted,
+    ignore_broken_pipe,
+    one_line,
+)
+from bionica.io.files import complete_files
 
 AUTO = "auto"
 #: Bytes of float64 that are fitted, in about 8 times the memory, and by which a stream
@@ -55,7 +60,7 @@ METHODS = {
     "cone": "MinimumVolumeCone",
     "streaming": "StreamingNICA",
 }
-#: The same for models of neural circuits: the classes of `bionica.networks`.
+#: The same for models of neural circuits: the classes of `bionica.circuits`.
 NETWORKS = {
     "interneuron": "InterneuronNICA",
     "local": "LocalNICA",
@@ -488,7 +493,7 @@ class Separation:
         """Fit all of a Zarr store by the workers of a cluster, which see it under the
         same name, and write the sources there.
         """
-        from ..core.dask import cluster_faults
+        from bionica.core.dask import cluster_faults
 
         distributed = io.import_optional("distributed", "--scheduler", "dask")
         da = io.import_optional("dask.array", "--scheduler", "dask")
@@ -610,7 +615,7 @@ class Separation:
         """Return an unfitted estimator of --method, with as many sources as --sources
         says or X shows.
         """
-        from ..cone.count import count_sources
+        from bionica.mixtures.cone.count import count_sources
 
         horizon = {"horizon": self.horizon} if self.horizon else {}
         d = self.n_sources or int(count_sources(X)[0])
@@ -871,7 +876,7 @@ class Separation:
         unchecked = diagnosis.unchecked if diagnosis else ""
         lines.append(f"Problems: {' '.join(findings) or f'none found{unchecked}.'}")
         if outputs["report"] or outputs["figures"]:
-            from ..report import figure_bytes, write_separation
+            from bionica.mixtures.report import figure_bytes, write_separation
 
             numbers = np.linspace(n - len(X) + 1 if self.horizon else 1, n, len(X))
             texts: dict[str, Any] = {

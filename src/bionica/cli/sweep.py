@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .console import Console, counted
+from bionica.cli.console import Console, counted
 
 
 def sweep(
@@ -58,7 +58,7 @@ def sweep(
     bionica sweep plan.toml -o results --scheduler tcp://head:8786
     """  # noqa: D301
     if example:
-        from ..paper import paper_grid
+        from bionica.circuits.paper import paper_grid
 
         typer.echo(paper_grid(), nl=False)
         return
@@ -66,7 +66,7 @@ def sweep(
         raise typer.BadParameter(
             "PLAN is missing: bionica sweep --example > plan.toml makes one"
         )
-    from ..sweep.run import RESULTS, Sweep
+    from bionica.circuits.sweep.run import RESULTS, Sweep
 
     folder = Path(f"{plan.stem}-results") if output is None else output
     console = Console(json=json, quiet=quiet)

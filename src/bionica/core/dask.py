@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import ClusterError
-from ..offline.whitening import ArrayRows, ChunkedRows, check_finite, rows_of
+from bionica.core.blocks import ArrayRows, ChunkedRows, check_finite, rows_of
+from bionica.core.errors import ClusterError
 
 Array = NDArray[Any]
 T = TypeVar("T")

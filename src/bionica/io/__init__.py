@@ -11,9 +11,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..errors import InputError, OutputError
-from .arrays import ParquetReader, open_hdf5, open_mat, open_npy, open_npz, open_zarr
-from .files import (
+from bionica.core.errors import InputError, OutputError
+from bionica.io.arrays import (
+    ParquetReader,
+    open_hdf5,
+    open_mat,
+    open_npy,
+    open_npz,
+    open_zarr,
+)
+from bionica.io.files import (
     Target,
     check_folder,
     check_targets,
@@ -21,9 +28,9 @@ from .files import (
     write_atomically,
     write_own,
 )
-from .images import IMAGES, open_images
-from .instruments import INSTRUMENTS, Measurement, open_instrument, suffix_of
-from .reader import (
+from bionica.io.images import IMAGES, open_images
+from bionica.io.instruments import INSTRUMENTS, Measurement, open_instrument, suffix_of
+from bionica.io.reader import (
     ROW_NAMES,
     Columns,
     Reader,
@@ -32,8 +39,14 @@ from .reader import (
     import_optional,
     wavelengths_in,
 )
-from .text import TEXT, TextReader, open_xlsx
-from .write import WRITTEN, TextWriter, check_format, open_writer, output_files
+from bionica.io.text import TEXT, TextReader, open_xlsx
+from bionica.io.write import (
+    WRITTEN,
+    TextWriter,
+    check_format,
+    open_writer,
+    output_files,
+)
 
 __all__ = [
     "IMAGES",

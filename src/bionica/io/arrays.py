@@ -12,10 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError, printable
-from . import reader as base
-from .reader import Array, Columns, Labels, MatrixReader, Reader, import_optional
-from .text import check_archive, describe_choice
+from bionica.core.errors import InputError, printable
+from bionica.io import reader as base
+from bionica.io.reader import (
+    Array,
+    Columns,
+    Labels,
+    MatrixReader,
+    Reader,
+    import_optional,
+)
+from bionica.io.text import check_archive, describe_choice
 
 #: Types of real numbers, as MATLAB and Arrow call them.
 _NUMBER = re.compile("double|single|logical|bool|float|halffloat|u?int(8|16|32|64)")

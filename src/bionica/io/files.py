@@ -17,7 +17,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
-from ..errors import OutputError
+from bionica.core.errors import OutputError
 
 # in a folder of results: digests of the files that `write_own` has written
 _RECORD = ".bionica"

@@ -11,9 +11,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import InputError, printable
-from . import reader as base
-from .reader import Array, Columns, MatrixReader, explain_errors, import_optional
+from bionica.core.errors import InputError, printable
+from bionica.io import reader as base
+from bionica.io.reader import (
+    Array,
+    Columns,
+    MatrixReader,
+    explain_errors,
+    import_optional,
+)
 
 TIFF = (".tif", ".tiff")
 IMAGES = (".png", ".jpg", ".jpeg", ".bmp", *TIFF)

@@ -26,8 +26,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import InputError, printable
-from .reader import (
+from bionica.core.errors import InputError, printable
+from bionica.io.reader import (
     Columns,
     MatrixReader,
     check_size,

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import InputError, printable
-from .files import is_disk_full
+from bionica.core.errors import InputError, printable
+from bionica.io.files import is_disk_full
 
 Array = NDArray[Any]
 # one array for each label column, each as long as the block beside it
@@ -247,7 +247,7 @@ class RowSample:
 
     def _thinned(self) -> list[Array]:
         """Return the rows with the smallest marks of their strata."""
-        from ..offline.whitening import marks  # which imports SciPy
+        from bionica.core.blocks import marks  # which imports SciPy
 
         columns = [*map(np.concatenate, zip(*self._parts, strict=True))]
         if self.n_seen <= self.limit:
@@ -547,7 +547,7 @@ class MatrixReader(Reader):
         super().__init__(name)
         array = open_array()
         if len(array.shape or ()) == 3 and 0 not in array.shape:
-            from ..offline.whitening import mixtures_come_first  # which imports SciPy
+            from bionica.core.blocks import mixtures_come_first  # which imports SciPy
 
             if axis or (header is None and mixtures_come_first(array)):
                 raise InputError(

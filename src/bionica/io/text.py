@@ -46,9 +46,16 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError, printable
-from . import reader as base
-from .reader import Array, Columns, Labels, Reader, is_monotonic, wavelengths_in
+from bionica.core.errors import InputError, printable
+from bionica.io import reader as base
+from bionica.io.reader import (
+    Array,
+    Columns,
+    Labels,
+    Reader,
+    is_monotonic,
+    wavelengths_in,
+)
 
 TEXT = (".csv", ".tsv", ".txt", ".dat")
 _CHUNK = 2**20

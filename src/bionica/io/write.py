@@ -16,11 +16,11 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from ..errors import OutputError
-from .files import complete_files
-from .images import IMAGES, TIFF
-from .reader import Array, import_optional, wavelengths_in
-from .text import TEXT
+from bionica.core.errors import OutputError
+from bionica.io.files import complete_files
+from bionica.io.images import IMAGES, TIFF
+from bionica.io.reader import Array, import_optional, wavelengths_in
+from bionica.io.text import TEXT
 
 _ARRAYS = (".npy", ".npz", ".h5", ".hdf5", ".zarr")
 #: Suffixes of the files that can be written for any mixtures; images for images too.

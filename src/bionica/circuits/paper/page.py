@@ -1,0 +1,231 @@
+"""What `bionica reproduce` leaves in its folder: tables, figures, and the page that
+shows them.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from bionica.circuits.paper import convergence, figures
+from bionica.circuits.paper.plans import EPOCHS, MAPS, SETTINGS, Reproduction
+from bionica.circuits.paper.results import (
+    Tables,
+    best_settings,
+    claims_of,
+    final_rows,
+    grid_means,
+    rows_of,
+)
+from bionica.circuits.sweep.table import Row, Table, table_bytes
+from bionica.io import write_own
+from bionica.mixtures.report import Sections, figure_bytes, page, picture, table
+
+#: Columns of the tables of the page: keys of a row, the second and third of an interval
+#: -> heading.
+_ERRORS = {
+    "setting": "",
+    "network": "method",
+    "runs": "runs",
+    "failed": "failed",
+    "mean low high": "mean error (90 % interval)",
+    "geometric_mean geometric_low geometric_high": "geometric mean (1 SD)",
+    "median least largest": "median (range)",
+    "last_tenth": "last tenth",
+}
+_GRID = {
+    "network": "network",
+    "settings": "settings",
+    "failed": "failed",
+    "runs": "runs of each",
+    "best": "best",
+    "error": "its error",
+    "paper": "the paper's",
+    "paper_error": "its error",
+    "paper_rank": "its rank",
+}
+_CLAIMS = ("where", "the paper", "our runs", "agree")
+_LEAD = (
+    "Online nonnegative ICA with single-layer networks: runs by the paper's protocol,"
+    " beside its statements."
+)
+#: Heading, figure and caption of each experiment, in the order of the page.
+_SECTIONS = {
+    "figure1": (
+        "Figure 1: the problem",
+        figures.scatter_figure,
+        "Plumbley's two steps; three sources followed.",
+    ),
+    "figure2": (
+        "Figure 2: the circuit of Algorithm 1",
+        figures.circuit_figure,
+        (
+            "Inputs, principal neurons and interneurons; synapses as wide as the"
+            " weights that were learned at d = 3."
+        ),
+    ),
+    "figure3": (
+        "Figure 3: the circuit of Algorithm 2",
+        figures.circuit_figure,
+        (
+            "Inputs, dendrites and somata; synapses as wide as the weights that were"
+            " learned at d = 3."
+        ),
+    ),
+    "figure4": (
+        "Figure 4: sparse uniform sources",
+        figures.error_figure,
+        (
+            "error(t) with the printed mixing matrices. Lines are means over runs and"
+            " shades 90 % confidence intervals of the mean, as the paper says. All four"
+            " are tuned to these mixing matrices, and Nonnegative PCA gets mixtures"
+            " that were whitened beforehand. With --with-ours what is not in the paper,"
+            " untuned: horizontal lines are offline methods, and the correlation floor"
+            " is the error of the sources after whitening, that of exactly uncorrelated"
+            " outputs."
+        ),
+    ),
+    "figure5": (
+        "Figure 5: images",
+        figures.images_figure,
+        (
+            "Left: sources, mixtures, and the outputs of the two networks in the last"
+            " presentation of the first run, with the table's hyperparameters. Right:"
+            " error(t) as in figure 4; curves far above the paper's four methods leave"
+            " the frame. Without --images these are CC0 images of scikit-image (camera,"
+            " brick, gravel), to which the hyperparameters were not tuned. The mixing"
+            " matrix is that of the authors' data, not the printed one, with which"
+            " Algorithm 2 recovers none of their images."
+        ),
+    ),
+    "table1": (
+        "Table 1: the grid search",
+        figures.grid_figure,
+        (
+            "Mean final error at every learning rate and decay of the grid; of"
+            " Algorithm 2, with the best τ."
+        ),
+    ),
+}
+
+
+def file_names(experiments: Sequence[str], target: str) -> list[str]:
+    """Return the names of all files of these experiments; `target` is the prefix of the
+    page, "all" if everything was run.
+    """
+    page_names = (
+        ["report.html", "summary.csv"]
+        if target == "all"
+        else [f"{target}.html", f"{target}-summary.csv"]
+    )
+    files = [f"{name}.{kind}" for name in experiments for kind in ("csv", "svg", "png")]
+    return [
+        *page_names,
+        *files,
+        *(f"{name}.md" for name in experiments if name in MAPS),
+    ]
+
+
+def write_reproduction(
+    config: Reproduction, tables: Tables, folder: Path, target: str = "all"
+) -> dict[str, Any]:
+    """Write tables, figures and the page to a folder, under `file_names`; return the
+    files and the numbers in them.
+    """
+    rows = {
+        experiment: rows_of(tables, experiment) for experiment in config.experiments
+    }
+    finals = final_rows(tables, "figure4", "figure5")
+    means = grid_means(tables)
+    best = best_settings(means)
+    claims = claims_of(
+        [*rows.get("figure4", []), *rows.get("figure5", [])], finals, best
+    )
+    page_name, summary_name = file_names((), target)
+    files: list[Path] = []
+
+    def write(name: str, content: bytes) -> bytes:
+        files.append(folder / name)
+        write_own(files[-1], content)
+        return content
+
+    def section(
+        name: str, heading: str, caption: str, figure: Any, numbers: str
+    ) -> None:
+        sections.append(
+            (
+                heading,
+                [
+                    picture(write(f"{name}.svg", figure_bytes(figure, "svg")), caption),
+                    numbers,
+                ],
+            )
+        )
+        write(f"{name}.png", figure_bytes(figure, "png"))
+        write(f"{name}.csv", table_bytes(rows[name]))
+
+    sections: Sections = []
+    if claims:
+        statements = table(_CLAIMS, [tuple(claim.values()) for claim in claims])
+        sections.append(("The paper's statements and our runs", [statements]))
+    maps = {name: convergence.cells_of(rows[name]) for name in MAPS if name in rows}
+    cells = [
+        {"experiment": name, **cell} for name, mine in maps.items() for cell in mine
+    ]
+    if finals or cells:
+        write(summary_name, table_bytes(finals or cells))
+    for name, (heading, draw, caption) in _SECTIONS.items():
+        if name in rows:
+            figure = draw(
+                config,
+                means if name == "table1" else rows_of(tables, name, Table.curves),
+            )
+            numbers = (
+                _table(_GRID, best)
+                if name == "table1"
+                else _table(_ERRORS, final_rows(tables, name))
+            )
+            section(name, heading, caption, figure, numbers)
+    for name, mine in maps.items():
+        write(f"{name}.md", convergence.markdown(name, mine).encode())
+        numbers = table(*convergence.text_of(name, mine))
+        section(
+            name, *convergence.SECTIONS[name], figures.map_figure(name, mine), numbers
+        )
+    cases = list(
+        {row["case"]: row for rows in tables.values() for row in rows}.values()
+    )
+    provenance = [
+        ("runs, first seed", f"{config.runs}, {config.seed}"),
+        (
+            "samples of a run",
+            f"{config.n_samples:,} (synthetic), {EPOCHS} presentations (images)",
+        ),
+        ("versions", "; ".join(sorted({case["versions"] for case in cases}))),
+        ("machine", "; ".join(sorted({case["machine"] for case in cases}))),
+        (
+            "time of all runs, one after the other",
+            f"{sum(case['seconds'] for case in cases):.0f} s",
+        ),
+    ]
+    sections.append(("Where the numbers come from", [table((), provenance)]))
+    write(page_name, page("The paper, reproduced", _LEAD, sections).encode())
+    names = list(map(str, files))
+    results = {"errors": finals, "grid": best, "claims": claims, "cells": cells}
+    return {"report": str(folder / page_name), "files": names, **results}
+
+
+def _table(columns: dict[str, str], rows: Sequence[Row]) -> str:
+    """A table of the page, with methods and settings named as in the figures."""
+
+    def cell(row: Row, keys: str) -> object:
+        value, *ends = (SETTINGS.get(row[key], row[key]) for key in keys.split())
+        return (
+            f"{value:.3g} ({ends[0]:.3g} to {ends[1]:.3g})"
+            if ends and value is not None
+            else value
+        )
+
+    rows = [{**row, "network": figures.label_of(row["network"])} for row in rows]
+    return table(
+        tuple(columns.values()), [[cell(row, keys) for keys in columns] for row in rows]
+    )

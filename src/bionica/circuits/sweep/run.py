@@ -1,0 +1,488 @@
+"""Run the cases of a plan in this process, in others or on a Dask cluster, and keep
+each result as it finishes.
+
+The folder of a sweep holds
+
+    journal.jsonl     a line for each finished case; one that a kill has cut off is skipped, and its case runs again
+    results.csv       the table: a row for each case and time, written again at the end of each run
+
+The error at time t is the paper's, `metrics.error_curve` to rounding. It is computed
+from sums of (s_i - y_j)^2 over the samples up to t, for every source i and output j.
+"""
+
+import json
+import os
+import platform
+import signal
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Generator, Mapping, Sequence
+from concurrent.futures import BrokenExecutor, CancelledError
+from contextlib import closing, suppress
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache, partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+from sklearn.exceptions import ConvergenceWarning
+
+from bionica import __version__, metrics
+from bionica.circuits.sweep.plan import (
+    Case,
+    CaseData,
+    DataEntry,
+    Plan,
+    errors_named,
+    is_online,
+    source_digest,
+)
+from bionica.circuits.sweep.table import HELD_OUT, Row, Table, table_bytes
+from bionica.core.blas import one_blas_thread
+from bionica.core.errors import DivergenceError
+from bionica.io import check_folder, import_optional, write_own
+
+PlanLike = Plan | Mapping[str, Any] | str | os.PathLike[str]
+
+JOURNAL = "journal.jsonl"
+RESULTS = "results.csv"
+#: Without a number of processes, a sweep that costs less (see `Case.cost`), about 4 s,
+#: runs in this one: others take 2 s to start.
+SMALL_SWEEP = 240_000_000
+_FAILED = (
+    "a worker failed or is gone: run again, with fewer processes if memory was short;"
+    " finished cases are kept"
+)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The result of one case, known by its key.
+
+    `status` is "ok", "diverged at sample n", or why it could not run. `error` is that
+    at the times of the case, and `last_tenth` that over the last tenth of the samples:
+    None if the case failed. `repairs` counts how often guards acted, and samples were
+    regularised or did not settle. `condition` is the condition number of the mixing
+    matrix, if known. `sinr`, `amari` and `held_out_error` are those of the final
+    network on samples that were held out. `versions` and `machine` say what computed
+    it.
+    """
+
+    case: str
+    status: str
+    error: list[float] | None
+    last_tenth: float | None
+    repairs: int
+    seconds: float
+    condition: float | None = None
+    sinr: float | None = None
+    amari: float | None = None
+    held_out_error: float | None = None
+    versions: str = (
+        f"bionica {__version__} python {platform.python_version()} "
+        + " ".join(
+            f"{name} {version(name)}" for name in ("numpy", "numba", "scikit-learn")
+        )
+    )
+    machine: str = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
+
+
+@one_blas_thread()  # the same bits everywhere, and no thread waits for another
+def run_case(case: Case) -> Outcome:
+    """Run one case; a setting that diverges or that the estimator refuses is an outcome
+    too.
+    """
+    samples = _load(*case.data_key)  # an error of the data ends the sweep
+    started = time.perf_counter()
+    try:
+        transformer, model, *_, Y = learn(case)
+        if case.data.d != Y.shape[1]:
+            raise ValueError(
+                f"{Y.shape[1]} outputs for {case.data.d} sources: set n_components"
+            )
+        seconds = time.perf_counter() - started
+        scores = held_out_scores(samples, transformer, model)
+    except (ArithmeticError, ValueError) as error:
+        # Parameters that the rule refuses, for example a learning rate above its limit,
+        # or an overflow.
+        status = (
+            f"diverged at sample {error.sample}"
+            if isinstance(error, DivergenceError)
+            else str(error)
+        )
+        return Outcome(
+            case.key,
+            status,
+            None,
+            None,
+            0,
+            time.perf_counter() - started,
+            samples.condition,
+        )
+    errors = matched_errors(samples.S, Y, case.times)
+    repairs = sum(getattr(model, "repairs_", {}).values())
+    return Outcome(
+        case.key, "ok", *errors, repairs, seconds, samples.condition, **scores
+    )
+
+
+def held_out_scores(samples: CaseData, transformer: Any, model: Any) -> dict[str, Any]:
+    """Score what `transform` makes of the samples that were held out; an estimator
+    without it has no scores.
+    """
+    S = samples.held_out_S
+    X = samples.held_out_X
+    A = samples.A
+    if not len(S) or not hasattr(model, "transform"):
+        return {}
+    Y = model.transform(X if transformer is None else transformer.transform(X))
+    scores = {
+        "sinr": metrics.sinr(S, Y),
+        "held_out_error": metrics.permutation_error(S, Y),
+    }
+    if A is not None and hasattr(model, "components_"):
+        unmixing = (
+            model.components_
+            if transformer is None
+            else model.components_ @ transformer.components_
+        )
+        scores["amari"] = metrics.amari_distance(unmixing @ A)
+    return scores
+
+
+def learn(case: Case) -> tuple[Any, Any, np.ndarray, np.ndarray, np.ndarray]:
+    """Return the transformer of a case, the estimator after it has learned, the
+    sources, the mixtures that it got, its outputs.
+    """
+    S, X, *_ = _load(*case.data_key)
+    # The table counts samples that did not settle, and the status tells that a setting
+    # diverged.
+    with (
+        np.errstate(all="ignore"),
+        warnings.catch_warnings(action="ignore", category=ConvergenceWarning),
+    ):
+        transformer, model = case.start()
+        X = X if transformer is None else transformer.fit_transform(X)
+        Y = (
+            model.partial_fit_transform(X)
+            if is_online(model)
+            else model.fit_transform(X, S)
+        )
+        return transformer, model, S, X, Y
+
+
+#: Neighbouring cases share their data.
+_load = lru_cache(maxsize=1)(DataEntry.load)
+
+
+def matched_errors(
+    S: np.ndarray, Y: np.ndarray, times: Sequence[int]
+) -> tuple[list[float], float]:
+    """Return the error at each of the times, and the error over the last tenth of the
+    samples.
+
+    Sources and outputs are matched over all samples; the last time is their number.
+    """
+    n, d = S.shape
+    tail = max(1, n // 10)
+    ends = sorted({*times, n - tail} - {0})
+    sums = np.empty((len(ends), d, d))
+    for i, s in enumerate(np.ascontiguousarray(S.T)):
+        for j, y in enumerate(np.ascontiguousarray(Y.T, dtype=np.float64)):
+            sums[:, i, j] = np.add.reduceat((s - y) ** 2, [0, *ends[:-1]])
+    sums = np.cumsum(sums, axis=0)
+    sources, outputs = linear_sum_assignment(sums[-1])
+    matched = dict(
+        zip(ends, sums[:, sources, outputs].sum(axis=1).tolist(), strict=True)
+    )
+    errors = [matched[t] / (t * d) for t in times]
+    return errors, (matched[n] - matched.get(n - tail, 0.0)) / (tail * d)
+
+
+def read_journal(path: Path) -> dict[str, Outcome]:
+    """Return the outcomes by the keys of their cases; a line that is not whole is
+    skipped.
+    """
+    outcomes = {}
+    for line in path.read_bytes().splitlines() if path.is_file() else ():
+        with suppress(ValueError, TypeError, RecursionError):
+            outcome = Outcome(**json.loads(line))
+            outcomes[outcome.case] = outcome
+    return outcomes
+
+
+def _run_in_processes(cases: Sequence[Case], n_jobs: int) -> Generator[Outcome]:
+    if n_jobs == 1:
+        return (run_case(case) for case in cases)
+    _compile_networks(cases)
+    # joblib reuses workers whose arguments are equal: not those that loaded another
+    # version of a user's estimator.
+    start = (
+        os.getpid(),
+        *sorted({source_digest(case.network.cls) for case in cases}),
+        *sys.path,
+    )
+    # One thread also for libraries that a case loads, which `one_blas_thread` does not
+    # know.
+    form = {
+        "backend": "loky",
+        "inner_max_num_threads": 1,
+        "initializer": _start_worker,
+        "initargs": start,
+    }
+    return _run_by_joblib(cases, n_jobs, **form)
+
+
+def _run_on_cluster(cases: Sequence[Case], scheduler: str) -> Generator[Outcome]:
+    distributed = import_optional("distributed", "a scheduler", "dask")
+    with errors_named(
+        f"scheduler={scheduler!r} does not answer, start one with `dask scheduler`"
+    ):
+        client = distributed.Client(scheduler, timeout=10, set_as_default=False)
+    try:
+        yield from _run_by_joblib(
+            cases, -1, backend="dask", client=client, wait_for_workers_timeout=30
+        )
+    finally:
+        client.close(timeout=3)
+
+
+def _run_by_joblib(
+    cases: Sequence[Case], n_jobs: int, **backend: Any
+) -> Generator[Outcome]:
+    """Run cases elsewhere, long ones first; closing the generator stops them."""
+    from joblib import Parallel, delayed, parallel_config
+
+    # neighbours share their data
+    order = sorted(cases, key=lambda case: (-case.cost, str(case.data_key)))
+    try:
+        with parallel_config(**backend):
+            parallel = Parallel(n_jobs=n_jobs, return_as="generator_unordered")
+        # joblib warns of cases that an interruption cancels.
+        with (
+            warnings.catch_warnings(action="ignore"),
+            closing(parallel(map(delayed(run_case), order))) as outcomes,
+        ):
+            yield from outcomes
+    except (BrokenExecutor, CancelledError, TimeoutError, ImportError) as error:
+        raise RuntimeError(f"{_FAILED} ({error})") from error
+
+
+def _compile_networks(cases: Sequence[Case]) -> None:
+    """Compile every network in this process, on a few samples: the workers load the
+    machine code from the cache.
+    """
+    for case in {
+        (case.network, case.dtype): case
+        for case in cases
+        if is_online(case.network.cls)
+    }.values():
+        # enough for a network that starts from a first block
+        d = case.data.d
+        T = 100 + 24 * case.data.d
+        data = DataEntry.read(Path(), {"kind": "sparse_uniform", "d": d, "T": T})
+        run_case(replace(case, data=data, times=(T,)))
+
+
+def _start_worker(parent: int, *versions: str) -> None:
+    """Prepare a worker process: Ctrl-C is for its parent, and if that is killed, the
+    worker ends too.
+    """
+
+    def end_with_parent() -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
+        os._exit(1)
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if os.name == "posix":  # on Windows the parent may be a launcher
+        threading.Thread(target=end_with_parent, daemon=True).start()
+
+
+def run(
+    plan: PlanLike,
+    output: str | os.PathLike[str] | None = None,
+    *,
+    n_jobs: int = -1,
+    scheduler: str | None = None,
+    force: bool = False,
+    progress: Callable[[int, int], object] | None = None,
+) -> Table:
+    """Run the cases of a plan on all cores; every result has the bits of the estimator
+    alone.
+
+    Parameters
+    ----------
+    plan : Plan, dict or path
+        What to run; a path is that of a TOML file.
+    output : path, optional
+        Folder for the results. Each result is stored as it finishes: a second call runs
+        only what is missing, and after a change of the plan only what is new. By
+        default results are only returned.
+    n_jobs : int, default=-1
+        Number of processes; -1 for one per core (one process for a sweep of less than
+        about 4 seconds), -2 for one less.
+    scheduler : str, optional
+        Address of a Dask scheduler, tcp://host:8786, to run there.
+    force : bool, default=False
+        Whether to run everything again, and to replace a table in `output` that was not
+        written by a sweep.
+    progress : callable, optional
+        Called after each case with the number of finished cases and of all cases.
+
+    Returns
+    -------
+    Table
+        A row for each case and time.
+
+    Examples
+    --------
+    >>> from bionica import sweep
+    >>> table = sweep.run({
+    ...     "seeds": 2,
+    ...     "data": [{"kind": "sparse_uniform", "d": 3, "T": 2000, "mixing": "d3"}],
+    ...     "network": [{"name": "TwoCompartmentNICA", "published": "d3", "grid": {"tau": [0.5, 0.8]}}],
+    ... })
+    >>> len(table), [row["tau"] for row in table.best()]
+    (4, [0.5])
+    """
+    sweep = Sweep(plan, output, n_jobs=n_jobs, scheduler=scheduler, force=force)
+    total = len(sweep.outcomes) + len(sweep.missing)
+    return sweep.run(
+        lambda case: progress(len(sweep.outcomes), total) if progress else None
+    )
+
+
+class Sweep:
+    """A plan that is ready to run; the parameters are those of `run`.
+
+    `outcomes` has what is known, `missing` the cases that are not, both by their keys,
+    and `engine` says what will run them.
+    """
+
+    def __init__(
+        self,
+        plan: PlanLike,
+        output: str | os.PathLike[str] | None = None,
+        *,
+        force: bool = False,
+        **options: Any,
+    ):
+        if not isinstance(plan, Plan):
+            plan = (
+                Plan.from_dict(plan)
+                if isinstance(plan, Mapping)
+                else Plan.from_toml(plan)
+            )
+        self.plan, self.cases, self.outcomes = plan, plan.cases(), dict[str, Outcome]()
+        keys = {case.key: case for case in self.cases}
+        self.folder = None if output is None else Path(output)
+        if self.folder is not None:
+            check_folder(self.folder, [RESULTS], replace=force)
+            known = {} if force else read_journal(self.folder / JOURNAL)
+            times = {key: len(case.times) for key, case in keys.items()}
+            known = {key: one for key, one in known.items() if key in keys}
+            self.outcomes = {
+                key: one
+                for key, one in known.items()
+                if len(one.error or ()) in (0, times[key])
+            }
+        self.missing = {
+            key: case for key, case in keys.items() if key not in self.outcomes
+        }
+        self.engine, self._run_cases = self._choose_engine(**options)
+
+    def run(self, done: Callable[[Case], object] = lambda case: None) -> Table:
+        """Run what is missing, store each result as it arrives, and return the table;
+        `done` is called with each case.
+        """
+        try:
+            with closing(self._run_cases(list(self.missing.values()))) as outcomes:
+                for outcome in outcomes:
+                    self.outcomes[outcome.case] = outcome
+                    # a line begins with its line break, which also ends one that a kill
+                    # has cut off
+                    if self.folder:
+                        self.folder.mkdir(parents=True, exist_ok=True)
+                        with (self.folder / JOURNAL).open("a") as file:
+                            file.write("\n" + json.dumps(asdict(outcome)))
+                    done(self.missing[outcome.case])
+            # a cluster that is gone may end without an error
+            if self.missing.keys() - self.outcomes.keys():
+                raise RuntimeError(_FAILED)
+        finally:  # after an interruption too
+            table = self._table()
+            if self.folder and len(table):
+                write_own(self.folder / RESULTS, table_bytes(table))
+        return table
+
+    def _table(self) -> Table:
+        """Join the cases with their outcomes; a case that has not run has no row."""
+        rows: list[Row] = []
+        swept = list(
+            dict.fromkeys(
+                name
+                for network in self.plan.networks
+                for name, _ in network.settings[0]
+            )
+        )
+        names = (
+            "last_tenth",
+            *HELD_OUT,
+            "condition",
+            "status",
+            "repairs",
+            "seconds",
+            "versions",
+            "machine",
+        )
+        for case in self.cases:
+            outcome = self.outcomes.get(case.key)
+            if outcome is not None:
+                params = case.estimator().get_params(deep=False)
+                head: Row = {
+                    "case": case.key,
+                    "data": case.data.name,
+                    "network": case.network.label,
+                }
+                head |= {
+                    **{name: params.get(name) for name in swept},
+                    "seed": case.seed,
+                    "dtype": case.dtype,
+                }
+                tail = {name: getattr(outcome, name) for name in names}
+                errors: Sequence[float | None] = outcome.error or [None] * len(
+                    case.times
+                )
+                rows += [
+                    {**head, "t": t, "error": error, **tail}
+                    for t, error in zip(case.times, errors, strict=True)
+                ]
+        return Table(rows, swept)
+
+    def _choose_engine(
+        self, n_jobs: int = -1, scheduler: str | None = None
+    ) -> tuple[str, Callable[[Sequence[Case]], Generator[Outcome]]]:
+        """Return what runs the cases: its name, and a function that yields their
+        outcomes as they finish, in any order.
+        """
+        from joblib import effective_n_jobs
+
+        if n_jobs == 0:
+            raise ValueError(
+                "n_jobs=0: give a number of processes, or -1 for one per core"
+            )
+        if scheduler is not None:
+            return f"Dask at {scheduler}", partial(_run_on_cluster, scheduler=scheduler)
+        workers = min(int(effective_n_jobs(n_jobs)), max(1, len(self.missing)))
+        if (
+            n_jobs < 0
+            and sum(case.cost for case in self.missing.values()) < SMALL_SWEEP
+        ):
+            workers = 1
+        name = "1 process" if workers == 1 else f"{workers} processes"
+        return name, partial(_run_in_processes, n_jobs=workers)

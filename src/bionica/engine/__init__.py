@@ -1,0 +1,1 @@
+"""A rule becomes a compiled loop, and a loop becomes a learner."""

@@ -1,1 +1,0 @@
-"""How rules are run."""

@@ -1,0 +1,1 @@
+"""Separators, to use: cones, nonnegative ICA, and the verdict on a fit."""

@@ -1,0 +1,625 @@
+"""The minimum-volume cone of mixtures: starts, rounds of wall and cone, which start
+wins, how soft the wall must be.
+
+Two starts always descend: successive projection (Araujo et al. 2001; Gillis and Vavasis
+2014) and nonnegative ICA, which does not exist for data with a constant sum. A round
+finds the leakage at every facet, from it the wall (`noise`), and the cone inside that
+wall (`objective`), until neither changes. If no noise is seen, the better cone is
+tightened by linear programs (Chan et al. 2009): det V is linear in each row, and with
+the other rows fixed the best row V_i solves
+
+    maximise det V    subject to    V_i u >= 0 for all samples u,   V_i u_bar = 1.                                        (7)
+
+If the noise of an output exceeds its mean, facets cannot be seen. Then the cone is that
+of nonnegative ICA, unless X is nonnegative.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import linear_sum_assignment, linprog
+
+from bionica.core.blocks import row_sample
+from bionica.mixtures.cone.noise import (
+    FIRST_C,
+    NO_NOISE,
+    Channels,
+    Coordinates,
+    leakages,
+    next_wall,
+)
+from bionica.mixtures.cone.objective import (
+    LEAST_MEAN,
+    LEAST_NEAR,
+    LOST,
+    Data,
+    Wall,
+    feasible,
+    minimise_on_all,
+    objective,
+    unweighted,
+)
+from bionica.mixtures.nica.rotation import rotate
+from bionica.mixtures.verdict.halves import match
+
+Array = npt.NDArray[Any]
+
+_HARD = 1e5  # m of the wall on spectra
+_SOFT = 3e-2  # e of a wall without noise
+MAX_ROUNDS = 30
+_HARDER = 10.0
+_STILL = 0.1  # change of P, and of the logarithms of c and of the noise
+_STOP = 1e-4  # of the noise of an output: 1e-2 is a standard error of a million samples
+_TIE = 0.02  # of the objective, for each source
+# share of samples or channels that an end of the possible cones counts for, if none
+# touch it
+_LEAST_TOUCHED = 0.05
+# share of the energy of a spectrum; a third of it costs a measured reaction .004 of its
+# worst r
+_NEGATIVE = 3e-3
+
+
+class Cone(NamedTuple):
+    """A cone in coordinates u, with V u_bar = 1, and the last wall.
+
+    `n_iter` counts iterations of L-BFGS and sweeps of linear programs; `converged` says
+    whether the wall has settled.
+    """
+
+    V: Array
+    wall: Wall
+    n_iter: int
+    converged: bool
+
+    @property
+    def noise(self) -> Array:
+        """Standard deviation of the noise of each output, (d,)."""
+        return np.asarray(np.sqrt(self.wall.variance) * np.linalg.norm(self.V, axis=1))
+
+
+# --- starts
+
+
+def successive_projection(data: Data) -> Array:
+    """V (d, d) such that d samples are the edges of the cone, with V u_bar = 1; the
+    known spectra are the first edges.
+    """
+    along = data.U @ data.mean / (data.mean @ data.mean)
+    ahead = along > LEAST_MEAN
+    edges = np.vstack([data.known.T, data.U[ahead] / along[ahead, None]])
+    rest = edges.copy()
+    chosen: list[int] = []
+    for j in range(len(data.mean)):
+        size = np.einsum("ij,ij->i", rest, rest)
+        chosen.append(j if j < data.known.shape[1] else int(np.argmax(size)))
+        q = rest[chosen[-1]] / np.sqrt(max(size[chosen[-1]], 1e-300))
+        rest -= np.outer(rest @ q, q)
+    return hold_mean(np.linalg.pinv(edges[chosen].T), data)
+
+
+def hold_mean(V: Array, data: Data) -> Array:
+    """Turn facets until every output has a mean of at least 0.1 times its RMS; scale
+    rows so that V u_bar = 1.
+
+    A facet turns about the known edges that it holds, all but that of its own source.
+    """
+    rms = np.sqrt((V @ data.U.T) ** 2 @ data.weights)
+    missing = np.maximum(LEAST_MEAN * rms - V @ data.mean, 0)
+    V = np.array(V)
+    for i in np.flatnonzero(missing):
+        held = (
+            np.delete(data.known, i, axis=1) if i < data.known.shape[1] else data.known
+        )
+        towards = data.mean - held @ np.linalg.lstsq(held, data.mean, rcond=None)[0]
+        V[i] += missing[i] * towards / max(float(towards @ data.mean), 1e-300)
+    return np.asarray(V / np.maximum(V @ data.mean, 1e-300)[:, None])
+
+
+def rotation(data: Data, variance: float, rng: np.random.RandomState) -> Array | None:
+    """Nonnegative ICA's V, with outputs of unit variance; None if the covariance is
+    singular, or nearly so beside the noise.
+    """
+    w, E = np.linalg.eigh(
+        np.atleast_2d(np.cov(data.U.T, aweights=data.weights, bias=True))
+    )
+    if w[0] <= max(1e-10 * w[-1], 2 * variance):
+        return None
+    F = (E / np.sqrt(w)).T
+    return hold_known(rotate(data.U @ F.T, rng=rng).R @ F, data)
+
+
+def hold_known(V: Array, data: Data) -> Array:
+    """V with the edges that are nearest to the known spectra replaced by these, which
+    come first.
+    """
+    if not data.known.size:
+        return np.asarray(V)
+    edges = np.linalg.inv(V)
+    cosines = data.known.T @ edges / np.linalg.norm(edges, axis=0)
+    replaced = linear_sum_assignment(-cosines)[1]
+    return np.asarray(
+        np.linalg.pinv(np.hstack([data.known, np.delete(edges, replaced, axis=1)]))
+    )
+
+
+def in_order(V: Array, data: Data) -> Array:
+    """V with its rows, but those of known spectra, in the likeliest order of the known
+    amounts, each with its own error.
+    """
+    p = data.known.shape[1]
+    errors = np.einsum("jk,ikl,jl->ij", V[p:], data.amounts[p:], V[p:])
+    return np.vstack(
+        [V[:p], V[p:][linear_sum_assignment(np.log(np.maximum(errors, 1e-300)))[1]]]
+    )
+
+
+# --- the cone of coordinates
+
+
+def fit_cone(
+    data: Data, variance: float | None, rng: np.random.RandomState
+) -> tuple[Cone, float]:
+    """The minimum-volume cone of `data`, and its ambiguity in degrees (`better`).
+
+    `variance` is that of the noise in every coordinate: 0 for none, None to find it.
+    """
+    rotated = rotation(data, variance or 0.0, rng)
+    starts = [] if rotated is None else [hold_mean(rotated, data)]
+    starts.append(successive_projection(data))
+    starts = [in_order(V, data) for V in starts if feasible(V, data)] or starts
+    soft = [False] if variance else [True] if variance == 0 else [False, True]
+    best, *others = [
+        _descend(data, V, variance, first) for V in starts for first in soft
+    ]
+    ambiguity = 0.0
+    for cone in others:
+        best, ambiguity = better(data, best, cone, ambiguity)
+    return (best if best.wall.variance.any() else without_noise(data, best)), ambiguity
+
+
+def _descend(data: Data, V: Array, variance: float | None, soft: bool) -> Cone:
+    """The cone that a start leads to: inside a `soft` wall or none, then as the noise
+    asks, unless there is none.
+
+    Noise that is not known is first what lies below zero. A soft wall first helps a
+    start that is far, and pushes sparse sources into a wrong cone.
+    """
+    level = np.ones(len(V))
+    n_iter = 0
+    if soft:
+        wall = Wall(FIRST_C * level, 0 * level, _SOFT * level, _HARD * level)
+        V, _, n_iter = minimise_on_all(V, data, wall, tol=_STILL * _SOFT)
+    if variance == 0:
+        return Cone(V, wall, n_iter, True)
+    V, Y = data.outputs(V)
+    # Eq. (6) for a density, of what lies below zero.
+    tails = (
+        1.5
+        * (np.minimum(Y, 0) ** 2 @ data.weights)
+        / np.maximum((Y < 0) @ data.weights, 1e-300)
+    )
+    shown = np.median(np.maximum(tails, 1e-16) / np.sum(V**2, axis=1))
+    wall = Wall(np.nan * level, (variance or shown) * level, 0 * level, _HARD * level)
+    return settle_walls(data, Cone(V, wall, n_iter, False), known=variance is not None)
+
+
+def better(
+    data: Data, first: Cone, second: Cone, ambiguity: float
+) -> tuple[Cone, float]:
+    """The cone that has settled, then the one with the better objective, then the one
+    that needs less noise; and the ambiguity.
+
+    Objectives are compared inside one wall, as soft as the softer of both, because a
+    wide cone with hard walls that few samples touch is a minimum inside its own wall,
+    and with the lesser noise of both, because more noise explains any smaller cone. In
+    a tie the ambiguity is the largest angle between the spectra of both in degrees.
+    Otherwise it is as it was, or 0 if `second` wins. The objectives of two cones that
+    have not settled mean nothing.
+    """
+    gain = float(second.converged) - float(first.converged)
+    needed = [float(np.median(cone.wall.variance)) for cone in (first, second)]
+    if first.converged and second.converged:
+        # the same wall for all facets, whose order may differ
+        level = np.ones_like(first.wall.c)
+        c = min(np.exp(np.log(cone.wall.c).mean()) for cone in (first, second))
+        e = min(np.median(cone.wall.e) for cone in (first, second))
+        wall = first.wall._replace(
+            c=level * c, variance=level * min(needed), e=level * max(e, NO_NOISE)
+        )
+        gain = (objective(first.V, data, wall) - objective(second.V, data, wall)) / len(
+            level
+        )
+    if abs(gain) < _TIE:
+        angle = float(match(np.linalg.inv(first.V), np.linalg.inv(second.V))[1].max())
+        return (second if needed[1] < needed[0] else first), max(ambiguity, angle)
+    return (second, 0.0) if gain > 0 else (first, ambiguity)
+
+
+def settle_walls(
+    data: Data, cone: Cone, *, known: bool, prior: float | None = None
+) -> Cone:
+    """Alternate between the wall that the leakage asks for and the cone inside that
+    wall, until neither changes by more than 10 %.
+
+    `known` says whether the noise is, `prior` what is believed of its variance
+    otherwise. The wall on the spectra is as hard as their noise: least squares for
+    given outputs y determines a_j up to noise of variance v (<y y'>^{-1})_jj / n in
+    every channel. Over n, as all of (1), its likelihood has m_j = k <|a_j|>^2 / (v (<y
+    y'>^{-1})_jj). If that cone leaves the samples, it is solved again from where it
+    was, inside a wall that is ten times as hard, and counts as not settled.
+    """
+    wall = cone.wall
+    n_iter = cone.n_iter
+    hardness = 1.0
+    V, Y = data.outputs(cone.V)
+    for r in range(MAX_ROUNDS):
+        size = np.linalg.norm(V, axis=1)
+        leaks = leakages(Y, np.sqrt(wall.variance) * size, data.weights)
+        wall, change = next_wall(
+            wall, leaks, size, hardness, known=known, prior=prior, one=len(data.B) > 0
+        )
+        if not wall.variance.any():
+            return Cone(V, wall, n_iter, True)
+        if len(data.B):
+            spectra = np.abs(data.B @ np.linalg.inv(V)).mean(axis=0)
+            error = wall.variance * np.diag(np.linalg.inv((Y * data.weights) @ Y.T))
+            wall = wall._replace(m=np.minimum(len(data.B) * spectra**2 / error, _HARD))
+        tol = _STOP * float(np.min(np.sqrt(wall.variance) * size))
+        moved, turn, iterations = minimise_on_all(V, data, wall, tol=tol)
+        n_iter += iterations
+        if (
+            not max(
+                turn, np.max(np.sqrt(wall.variance) * np.linalg.norm(moved, axis=1))
+            )
+            < LOST
+        ):
+            if not len(data.B):  # `fit_data` falls back to nonnegative ICA
+                break
+            hardness *= _HARDER
+            continue
+        V, Y = data.outputs(moved)
+        if r > 1 and max(turn, change) < _STILL:
+            return Cone(V, wall, n_iter, hardness == 1)
+    return Cone(V, wall, n_iter, False)
+
+
+# --- rough cones, which are compared to count the sources
+
+_FEW = 300  # samples: in more, successive projection finds the largest noise
+# c and m of the walls, one after the other; the last two cones are compared
+_ROUGH = (10.0, 0.0), (1.0, 0.0)
+_ROUGH_SPECTRA = (1.0, 1e2), (1.0, 1e3), (1.0, 1e4)
+_WIDTH = 1e-3  # of the mean of an output: of a wall without noise
+
+
+def rough_cones(U: Array, B: Array, variance: float) -> list[Array]:
+    """Two cones of the samples U (n, d) inside walls that differ in hardness; none if
+    there is no cone. B as in `Data`.
+    """
+    data = unweighted(U)._replace(B=B)
+    try:
+        V = successive_projection(unweighted(U[row_sample(*U.shape, most=_FEW)]))
+        cones = []
+        data = data if feasible(V, data) else data._replace(B=B[:0])
+        for c, m in _ROUGH_SPECTRA if len(data.B) else _ROUGH:
+            V = minimise_on_all(
+                V,
+                data,
+                Wall(*(np.full(len(V), x) for x in (c, variance, _WIDTH, m))),
+                tol=_WIDTH,
+            )[0]
+            cones.append(V)
+        return cones[-2:]
+    except (
+        ArithmeticError,
+        ValueError,
+        np.linalg.LinAlgError,
+    ):  # samples do not determine the facets
+        return []
+
+
+# --- the cone without noise, exactly
+
+# of a coefficient of a row: the first with which the row holds all samples
+_MOST_CHANGE = (0.5, 5.0, 50.0)
+
+
+def without_noise(data: Data, cone: Cone) -> Cone:
+    """The smallest cone that holds all samples, from a cone near it; as it was, if
+    spectra would become negative.
+    """
+    V, sweeps, converged = tighten(data.U, cone.V, data.mean)
+    zero = np.zeros(len(V))
+    cone = cone._replace(wall=cone.wall._replace(variance=zero, e=zero))
+    if data.known.size or data.amounts.any() or not _spectra_hold(V, data):
+        return cone
+    return cone._replace(V=V, n_iter=cone.n_iter + sweeps, converged=converged)
+
+
+def _spectra_hold(V: Array, data: Data) -> bool:
+    """Whether the spectra of V have no negative entries to speak of, or may have them."""
+    A = data.B @ np.linalg.inv(V)
+    return bool(
+        (
+            np.sum(np.minimum(A, 0) ** 2, axis=0) <= _NEGATIVE * np.sum(A**2, axis=0)
+        ).all()
+    )
+
+
+def tighten(U: Array, V: Array, mean: Array) -> tuple[Array, int, bool]:
+    """The smallest cone around U (n_samples, d), from V near it: V with V u_bar = 1,
+    the sweeps, and whether rows have settled.
+
+    Only the samples nearest to a facet, in angle, are given to its linear program (7);
+    the next sweep adds those that it missed.
+    """
+    d = len(V)
+    n = len(U)
+    candidates: list[Array] = [np.empty(0, dtype=np.intp)] * d
+    nearest = min(LEAST_NEAR, n - 1)
+    V = V / (V @ mean)[:, None]
+    for sweep in range(MAX_ROUNDS):
+        Y = V @ U.T
+        size = np.abs(Y).sum(axis=0)
+        # the apex has no angle
+        angle = np.divide(Y, size, out=np.full_like(Y, np.inf), where=size > 1e-8)
+        P = np.eye(d)
+        for i, row in enumerate(angle):
+            candidates[i] = np.union1d(
+                candidates[i], np.argpartition(row, nearest)[: nearest + 1]
+            )
+            P[i] = _best_row(P, i, Y[:, candidates[i]])
+        V = P @ V
+        V = V / (V @ mean)[:, None]
+        if np.abs(P - np.eye(d)).max() < 1e-9:
+            return V, sweep + 1, True
+    return V, MAX_ROUNDS, False
+
+
+def _best_row(P: Array, i: int, near: Array) -> Array:
+    """Row i that maximises det P with near' p >= 0 and sum(p) = 1; as it was if there
+    is no such row.
+    """
+    size = np.maximum(np.linalg.norm(near, axis=0), 1e-300)
+    for change in _MOST_CHANGE:
+        solution = linprog(
+            -np.linalg.inv(P)[:, i],
+            A_ub=-(near / size).T,
+            b_ub=np.zeros(near.shape[1]),
+            A_eq=np.ones((1, len(P))),
+            b_eq=[1.0],
+            bounds=np.stack([P[i] - change, P[i] + change], axis=1),
+            method="highs",
+            options={
+                "primal_feasibility_tolerance": 1e-10,
+                "dual_feasibility_tolerance": 1e-10,
+            },
+        )
+        if solution.x is not None and -solution.fun > 1e-3:
+            return np.asarray(solution.x)
+    return np.asarray(P[i])
+
+
+# --- the cone of mixtures
+
+
+class Settings(NamedTuple):
+    """The parameters of a fit: `horizon` inf is none, `nonnegative` None is as X shows,
+    `known` are the known spectra (k, p).
+
+    Of the samples `given` (n, k) there are amounts (n, d) that are known, NaN where
+    they are not.
+    """
+
+    outliers: float
+    horizon: float
+    nonnegative: bool | None
+    known: Array
+    n_components: Any
+    noise: Any = "estimate"
+    normalize: str = "variance"
+    seed: int = 0
+    given: tuple[Array, Array] | None = None
+
+
+class Fit(NamedTuple):
+    """W (d, q) with outputs of mean 1, its right inverse (q, d), the coordinates, the
+    cone in them.
+
+    `negativity` is the share of the energy of the outputs that is negative, `has_mean`
+    says whether the mean of x lies in some cone at all (if the mean was removed from x,
+    it does not), and `nonnegative` whether there was a wall on the spectra. `ambiguity`
+    is that of `fit_cone`.
+    """
+
+    components: Array
+    mixing: Array
+    coordinates: Coordinates
+    cone: Cone
+    negativity: float
+    has_mean: bool
+    nonnegative: bool
+    ambiguity: float
+
+
+def largest_distance(distance: Array, outliers: float) -> float:
+    """Beyond which samples are outliers: a share `outliers` of them, and three standard
+    errors of that number.
+    """
+    return float(
+        np.quantile(
+            distance, max(1 - outliers - 3 * np.sqrt(outliers / len(distance)), 0.3)
+        )
+    )
+
+
+def distance_outside(Z: Array, fit: Fit) -> Array:
+    """How far samples lie outside the cone: off its subspace, and beyond its farthest
+    facet, in units of the noise.
+    """
+    at = fit.coordinates
+    V = fit.cone.V
+    U = Z @ at.matrix.T
+    scale = (
+        np.maximum(at.channel_noise, 1e-300)
+        if at.channel_noise.any()
+        else np.ones(Z.shape[1])
+    )
+    off = np.sum(((Z - U @ at.inverse.T) / scale) ** 2, axis=1)
+    beyond = np.minimum(np.min(V @ U.T / np.linalg.norm(V, axis=1)[:, None], axis=0), 0)
+    return np.asarray(np.sqrt(off + beyond**2))
+
+
+def data_of(
+    Z: Array,
+    weights: Array,
+    mean: Array,
+    at: Coordinates,
+    channels: Channels,
+    nonnegative: bool,
+    settings: Settings,
+) -> Data:
+    """Samples Z (n, q) of the channels, whose mean is `mean` (q,), in coordinates; a
+    wall on the spectra if `nonnegative`.
+    """
+    noise = (
+        at.channel_noise
+        if at.variance and at.channel_noise.all()
+        else np.ones(len(at.channel_noise))
+    )
+    B = channels.lifted(at.inverse / noise[:, None])
+    edges = at.matrix @ channels.rows(settings.known.T, weighted=False).T
+    K = np.zeros((len(at.matrix),) * 3)
+    if settings.given is not None:
+        X, amounts = settings.given
+        for i, amount in enumerate(amounts.T):
+            there = ~np.isnan(amount)
+            u = channels.rows(X[there], weighted=False) @ at.matrix.T
+            c = amount[there]
+            # V_i rest: outputs beside a multiple of the amounts
+            rest = u - np.outer(c, c @ u / max(c @ c, 1e-300))
+            K[i] = rest.T @ rest / max(len(c), 1)
+    B = B if nonnegative else B[:0]
+    edges = edges / np.linalg.norm(edges, axis=0)
+    return Data(Z @ at.matrix.T, weights, at.matrix @ mean, B, edges, K)
+
+
+def between_ends(data: Data, cone: Cone) -> Cone:
+    """A cone between the smallest one around the samples, `cone`, and the largest one
+    with nonnegative spectra.
+
+    Samples that follow a curve touch the facets of the smallest cone at a few points
+    only, and any cone between both ends may be the right one. With whitened samples z,
+    u = L z, the largest one is the smallest cone around the channels, whose coordinates
+    are the rows of B L, with a wall on the outputs: the same problem, transposed. Each
+    end counts as much as samples, or channels, touch its least touched facet, the
+    smallest cone so much more that spectra are not negative.
+    """
+    L = np.linalg.cholesky((data.U.T * data.weights) @ data.U)
+    B = data.B @ L
+    channels = unweighted(B)._replace(B=data.U @ np.linalg.inv(L).T, known=data.known)
+    variance = float(np.median(cone.wall.variance)) / len(data.U)
+    one = np.ones(len(L))
+    V = np.linalg.inv(cone.V @ L).T
+    wall = Wall(
+        FIRST_C * one, variance * one, (0.0 if variance else _SOFT) * one, _HARD * one
+    )
+    width = np.sqrt(
+        wall.variance * np.sum(channels.outputs(V)[0] ** 2, axis=1) + wall.e**2
+    )
+    largest = Cone(
+        minimise_on_all(V, channels, wall, tol=1e-2 * float(width.min()))[0],
+        wall,
+        0,
+        True,
+    )
+    small, large = (
+        _LEAST_TOUCHED
+        + (side.outputs(end.V)[1] < 2 * end.noise[:, None]).mean(axis=1).min()
+        for side, end in ((data, cone), (channels, largest))
+    )
+    step = data.outputs(np.linalg.inv(L @ largest.V.T))[0] - cone.V
+    low = 0.0
+    share = large / (small + large)
+    high = share
+    # bisection: with coarser steps, rounding would decide between two of them
+    for _ in range(MAX_ROUNDS):
+        low, high = (
+            (share, high)
+            if _spectra_hold(cone.V + share * step, data)
+            else (low, share)
+        )
+        share = (low + high) / 2
+    return cone._replace(V=cone.V + low * step)
+
+
+def fit_data(
+    data: Data,
+    at: Coordinates,
+    channels: Channels,
+    rng: np.random.RandomState,
+    *,
+    curve: bool = False,
+    start: Fit | None = None,
+) -> Fit:
+    """The cone of data in these coordinates. `curve`: samples follow a smooth curve.
+
+    `start`: the fit to a sample of them.
+    """
+    d = len(at.matrix)
+    ambiguity = 0.0
+    # Without a mean no cone holds the samples: the rotation is arbitrary.
+    has_mean = bool(
+        data.mean @ data.mean > 1e-12 * float(data.weights @ np.sum(data.U**2, axis=1))
+    )
+    if not has_mean:
+        rotated = rotation(data, 0.0, rng)
+        zero = np.zeros(d)
+        cone = Cone(
+            np.eye(d) if rotated is None else rotated,
+            Wall(zero + 1, zero, zero, zero),
+            0,
+            False,
+        )
+    else:
+        if len(data.B) and not feasible(successive_projection(data), data):
+            # most samples are negative, and so are all spectra that could be meant
+            data = data._replace(B=data.B[:0])
+        if start is None:
+            cone, ambiguity = fit_cone(data, at.variance if at.known else None, rng)
+        elif start.cone.noise.any():
+            cone = start.cone
+            ambiguity = start.ambiguity
+            wall = (
+                cone.wall._replace(variance=np.full(d, at.variance))
+                if at.known
+                else cone.wall
+            )
+            cone = settle_walls(data, cone._replace(wall=wall), known=at.known)
+        else:
+            cone = without_noise(data, start.cone)
+            ambiguity = start.ambiguity
+        if channels.estimate and at.variance and (len(data.B) or at.doubtful):
+            # Real data differ from the model by more than noise, and only part of it is
+            # seen in the directions left out. The tails of the outputs, eq. (6), show
+            # all of it. Without a wall on the spectra the cone would shrink.
+            tails = settle_walls(data, cone, known=False, prior=at.variance)
+            cone = tails if tails.converged and tails.wall.variance.any() else cone
+        if curve and len(data.B) and d > 1:
+            middle = between_ends(data._replace(known=data.known[:, :0]), cone).V
+            cone = cone._replace(V=data.outputs(hold_known(middle, data))[0])
+        if not len(data.B) and cone.noise.max() > 1:
+            rotated = rotation(data, at.variance, rng)
+            cone = (
+                cone
+                if rotated is None
+                else cone._replace(V=in_order(hold_mean(rotated, data), data))
+            )
+    Y = cone.V @ data.U.T
+    negativity = float(np.sum(np.minimum(Y, 0) ** 2 @ data.weights)) / max(
+        float(np.sum(Y**2 @ data.weights)), 1e-300
+    )
+    W = cone.V @ at.matrix
+    mixing = at.inverse @ np.linalg.inv(cone.V)
+    return Fit(W, mixing, at, cone, negativity, has_mean, bool(len(data.B)), ambiguity)

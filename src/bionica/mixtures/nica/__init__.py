@@ -1,0 +1,1 @@
+"""Nonnegative ICA without neurons: whitening, then a rotation into the orthant."""

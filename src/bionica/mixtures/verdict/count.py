@@ -1,0 +1,199 @@
+"""The number of sources: the largest on which two halves of the samples agree.
+
+For q = 2, 3, ... a minimum-volume cone is fitted to two random halves of the samples,
+in the q leading directions of all of them. If V and V' are the cones, with outputs of
+unit energy, the rows of P = V V'^{-1} say what the sources of one half are in those of
+the other, whatever the mixing matrix. P is a permutation if both agree. If one more
+source is asked for than there are, it is noise, or a source is cut in two at random: a
+row of P has no entry that is much larger than the others. With angle_q the angle
+between a row of P and its largest entry, of the worst row, median over splits, and t_q
+= tan(angle_q) in [0.01, 4], the number with the largest
+
+    jump_q = sqrt(q) min_p log(t_p / t_q),     p the three numbers after q                                                (1)
+
+is taken (few sources agree easily), of those with angle_q below 15 degrees, and of the
+one that white noise leaves, eq. (2). Numbers whose jump is at least a third of the
+largest, with t_q in [0.003, 4], are named as candidates. If halves agree on no number,
+the one with the largest jump is taken, and `Count.agreed` is False.
+
+Directions that white noise explains are not tried: of n samples of k mixtures, without
+the first q directions, noise of variance v has no direction whose energy exceeds
+(Johnstone 2001), with a = sqrt(n - q) and b = sqrt(k - q),
+
+    v [(a + b)^2 + 3 (a + b) (1/a + 1/b)^{1/3}],                                                                          (2)
+
+and none whose energy is below (2) with -b for b. Beyond these directions, and beyond
+the rank of X, the angle is 90 degrees. Real instruments leave more than noise: if there
+are more such directions than `most`, their number is tried only if white noise explains
+all others; else counting ends after three numbers that do not agree. k sources are
+tried too if k is at most `most`, because then no direction is left that could show
+noise.
+
+Nothing here knows how a cone is fitted: `cones` maps samples Z (m, q) with noise of a
+variance to one or more cones V (q, q), and the ones that agree best count
+(`mixtures.cone.fit.rough_cones`). If X is nonnegative, spectra B are given too, and must not be
+negative.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from bionica.core.blocks import row_sample
+from bionica.mixtures.verdict.halves import is_nonnegative, match
+from bionica.mixtures.verdict.outliers import inliers_of
+
+Array = npt.NDArray[Any]
+
+_SPLITS = 5
+# samples: of fewer, two subsets of 65 % that overlap replace halves; also channels of
+# spectra
+_FEW = 200
+_BEYOND = 3  # numbers after q, eq. (1)
+_RANGE = 0.01, 4.0  # of tan(angle), eq. (1): beyond it, angles are equally good or bad
+# the same for candidates: otherwise two RNA sources whose halves differ by .08 degrees,
+# three by 1, are not named
+_NAMED = 0.003
+_AGREE = 15.0  # degrees: halves agree on a number if the angle is below
+_FLUCTUATION = 3.0  # of the largest energy of noise, eq. (2)
+_HIDDEN = 3e-3  # of the energy of the last direction: noise if no direction is left out
+
+
+class Count(NamedTuple):
+    """How many sources there are: `n_sources`, other `candidates`, and the angle in
+    degrees for each number that was tried.
+
+    `agreed` says whether halves of the samples agree on `n_sources`. Baselines, batches
+    and autofluorescence count as sources.
+    """
+
+    n_sources: int
+    candidates: tuple[int, ...]
+    angles: dict[int, float]
+    agreed: bool = True
+
+
+def count_sources(
+    X: Array,
+    cones: Callable[[Array, Array, float], list[Array]],
+    *,
+    most: int,
+    seed: int,
+) -> Count:
+    """Count the sources of the samples X (n, k), finite, with the cones of (Z, B,
+    variance).
+    """
+    X = inliers_of(np.asarray(X, np.float64)[row_sample(*np.shape(X))])
+    n, k = X.shape
+    X = X / (float(np.abs(X).max(initial=0.0)) or 1.0)
+    energy, B = _leading_directions(X, 4 * most)
+    # The limit of `whitening.rank_of`, for energies that are known: X may have been
+    # rounded to float32.
+    rank = int(np.sum(energy > k * float(np.finfo(np.float32).eps) ** 2 * energy[0]))
+    bound, white = _bound(energy, rank, n, k)
+    numbers = set(range(2, min(bound, most + 1, n // 4 + 1) + 1))
+    numbers |= {
+        q
+        for q in (bound * white, k * (k == rank <= most))
+        if 1 < q <= min(B.shape[1], n // 4)
+    }
+    noise = np.sqrt(energy[max(2, min(bound, most)) :].sum() / (n * k))
+    walled = is_nonnegative(X, np.full(k, noise))
+    rng = np.random.RandomState(seed)
+    size = n // 2 if n >= _FEW else 13 * n // 20
+    pairs = [
+        (order[:size], order[n - size :])
+        for order in (rng.permutation(n) for _ in range(_SPLITS))
+    ]
+    angles = {}
+    for q in sorted(numbers):
+        variance = (
+            energy[q:].sum() / ((n - q) * (k - q))
+            if q < k
+            else _HIDDEN * energy[q - 1] / n
+        )
+        spectra = (
+            B[row_sample(k, q, most=_FEW), :q]
+            if walled and q < min(k, most + 2)
+            else np.empty((0, q))
+        )
+        Z = X @ B[:, :q]
+        scale = np.sqrt(energy[:q])
+        halves = (
+            [cones(Z[rows], spectra, variance) for rows in pair] for pair in pairs
+        )
+        angles[q] = float(
+            np.median([_angle(first, second, scale) for first, second in halves])
+        )
+        if (
+            bound not in numbers
+            and q > _BEYOND
+            and min(list(angles.values())[-_BEYOND:]) > _AGREE
+        ):
+            break
+    angles |= {q + 1: 90.0 for q in (bound, k) if q in angles and q + 1 not in angles}
+    jumps = _jumps(angles, _RANGE[0])
+    named = _jumps(angles, _NAMED)
+    agreed = [q for q in jumps if angles[q] < _AGREE or q == bound * white]
+    # white noise explains all but one direction
+    if not jumps or (white and bound < 2 and not agreed):
+        return Count(1, (), angles)
+    best = max(agreed or jumps, key=lambda q: jumps[q])
+    candidates = tuple(
+        q for q in named if q != best and named[q] > max(named.values()) / 3
+    )
+    return Count(best, candidates, angles, bool(agreed))
+
+
+def _jumps(angles: dict[int, float], least: float) -> dict[int, float]:
+    """Eq. (1) for each number but the last, where no tangent is below `least`."""
+    tried = sorted(angles)
+    t = np.clip(np.tan(np.radians([angles[q] for q in tried])), least, _RANGE[1])
+    return {
+        q: float(np.sqrt(q) * np.log(t[i : i + _BEYOND].min() / t[i - 1]))
+        for i, q in enumerate(tried[:-1], 1)
+    }
+
+
+def _angle(first: list[Array], second: list[Array], scale: Array) -> float:
+    """The angle between a row of P and its largest entry, of the worst row and of the
+    best pair of cones; `scale` is that of Z.
+    """
+    pairs = (
+        [V / np.linalg.norm(V * scale, axis=1, keepdims=True) for V in pair]
+        for pair in zip(first, second, strict=False)
+    )
+    angles = (match(np.linalg.solve(W.T, V.T), np.eye(len(V)))[1] for V, W in pairs)
+    return min((float(angle.max()) for angle in angles), default=90.0)
+
+
+def _leading_directions(X: Array, most: int) -> tuple[Array, Array]:
+    """The energy of all directions of X (n, k), mean included, and the leading ones (k,
+    `most`).
+    """
+    n, k = X.shape
+    values, vectors = np.linalg.eigh(X @ X.T if k > n else X.T @ X)
+    vectors = vectors[:, : -most - 1 : -1]
+    return np.maximum(values[::-1], 0), (
+        np.linalg.qr(X.T @ vectors)[0] if k > n else vectors
+    )
+
+
+def _bound(energy: Array, rank: int, n: int, k: int) -> tuple[int, bool]:
+    """How many directions exceed white noise, eq.
+
+    (2), and whether it explains all others.
+    """
+
+    def edge(q: int, sign: int) -> float:
+        a = np.sqrt(n - q)
+        b = sign * np.sqrt(k - q)
+        spread = (a + b) ** 2 + _FLUCTUATION * (a + b) * np.cbrt(1 / a + 1 / b)
+        return float(energy[q:].sum() / ((n - q) * (k - q)) * spread)
+
+    bound = max((q + 1 for q in range(rank - 1) if energy[q] > edge(q, 1)), default=0)
+    if bound > rank - 2:  # a single direction always looks like noise
+        return rank, rank < k
+    return bound, bool(energy[-1] >= edge(bound, -1))

@@ -1,0 +1,552 @@
+"""Evidence against a fit: checks, each with one limit, and the record of what is beyond
+it.
+
+- `Finding`, `Check`: what was found; a limit with its sentence.
+- The checks, each beside the function that measures and returns its finding in a list,
+  or an empty list; `CHECKS` has them in order.
+- `measure`, `evidence`: the findings on some rows. `fit` warns of them once, `diagnose`
+  adds what refits show, `separate` chooses a method by them.
+- `ranked_findings`: their order, each with one remedy.
+
+The limits lie between what right fits (worst source above 0.99) and wrong fits (below
+0.9) measured on seeds 860000 to 860799, 861000 to 861239, 897000 to 898259 and 980000
+to 985259 of benchmarks/trust.py, and on 600 problems of another generator.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bionica.mixtures.verdict.count import Count
+from bionica.mixtures.verdict.halves import roughness
+from bionica.mixtures.verdict.measures import Fit, ceilings, largest_gap
+from bionica.mixtures.verdict.outliers import inliers_of
+
+Array = NDArray[Any]
+Floats = NDArray[np.float64]
+
+_FEW = 20  # samples without a saturated cell
+
+#: What to do, by the names of Python; the command line translates some of them.
+REMEDIES = {
+    "rates": "lower eta0, or use StreamingNICA, which has no learning rates",
+    "more samples": "bring more samples",
+    "transpose": "pass X.T",
+    "same scale": (
+        "pass X in the unit of the fit, learn from more samples, or (local networks)"
+        " scale X to a variance near 1"
+    ),
+    "count": "check the number of sources",
+    "candidates": (
+        "compare the fits with each number (alternatives_ of bionica.separate)"
+    ),
+    "average": "average repeated measurements of each sample",
+    "cone": "use MinimumVolumeCone if sources are correlated",
+    "mean": "do not subtract the mean",
+    "background": "bring samples in which some sources are absent",
+    "walls": "use MinimumVolumeCone(nonnegative_mixing=True)",
+    "saturated": "leave these mixtures out, or set their saturated cells to NaN",
+    "known": "give spectra that you know as known_mixing of MinimumVolumeCone",
+    "parts": (
+        "fit parts of X if the mixing changes along X, or check the number of sources"
+    ),
+    "mixtures": "measure more mixtures",
+}
+
+
+class Finding(NamedTuple):
+    """One piece of evidence against a fit: the name of its check, and what it is about.
+
+    Attributes
+    ----------
+    sources, mixtures : tuple of int
+        Outputs and mixtures that it concerns, counted from 0, the worst first.
+    values : dict
+        Its numbers: mostly "value" and "limit".
+    remedies : tuple of str
+        Key of what to do, if there is a remedy.
+    """
+
+    name: str
+    sources: tuple[int, ...] = ()
+    mixtures: tuple[int, ...] = ()
+    values: Mapping[str, Any] = {}
+    remedies: tuple[str, ...] = ()
+
+    def without(self, *remedies: str) -> "Finding":
+        """The finding without these remedies."""
+        left = tuple(key for key in self.remedies if key not in remedies)
+        return self._replace(remedies=left)
+
+    def text(self, sources: Sequence[str] = (), mixtures: Sequence[str] = ()) -> str:
+        """One sentence, or two with a remedy, with these names of outputs and mixtures."""
+        statement = CHECKS[self.name].statement.format(
+            sources=_listed("output", self.sources, sources),
+            mixtures=_listed("mixture", self.mixtures, mixtures),
+            **self.values,
+        )
+        if not self.remedies:
+            return f"{statement}."
+        advice = ", or ".join(REMEDIES[key] for key in self.remedies)
+        return f"{statement}. {advice[:1].upper()}{advice[1:]}."
+
+
+def _listed(
+    noun: str, indices: Sequence[int], names: Sequence[str], most: int = 4
+) -> str:
+    words = [str(names[i]) if names else f"{noun} {i}" for i in indices[:most]]
+    text = ", ".join(words)
+    if len(indices) > most:
+        text += f" and {len(indices) - most} more"
+    return text
+
+
+class Check(NamedTuple):
+    """The limit that measured values exceed if something is wrong, and what is said
+    then.
+
+    `remedies` are keys of what to do.
+    """
+
+    name: str
+    limit: float
+    statement: str
+    remedies: tuple[str, ...] = ()
+
+    def finding(
+        self,
+        value: float = 0.0,
+        sources: Any = (),
+        mixtures: Any = (),
+        remedies: tuple[str, ...] | None = None,
+        **numbers: Any,
+    ) -> Finding:
+        """A finding with this value, and with other numbers that the statement names."""
+        values = {"value": float(value), "error": float(np.sqrt(abs(value)))}
+        return Finding(
+            self.name,
+            tuple(map(int, sources)),
+            tuple(map(int, mixtures)),
+            {**values, "limit": self.limit, **numbers},
+            self.remedies if remedies is None else remedies,
+        )
+
+    def beyond(
+        self, values: ArrayLike, of: str = "sources", **others: Any
+    ) -> list[Finding]:
+        """The finding of values, one for each source or mixture, or a single one."""
+        values = np.asarray(values)
+        where = np.argsort(-values, axis=None)[: np.sum(values > self.limit)]
+        if not len(where):
+            return []
+        if values.ndim:
+            others[of] = where
+        return [self.finding(values.max(), **others)]
+
+
+CEILING = Check(
+    "ceiling",
+    10,
+    "{mixtures}: saturated at {level:.9g}, the value of {value:.0f} cells for one "
+    "with the next lower value",
+    ("saturated",),
+)
+
+
+def saturation(X: Array, unit: float = 1.0) -> list[Finding]:
+    """Cells with the largest value, over those with the next one; `unit` is that of X."""
+    ratio = ceilings(X)
+    level = unit * float(X[:, ratio.argmax()].max())
+    return CEILING.beyond(ratio, "mixtures", level=level)
+
+
+def unsaturated(X: Array) -> Array:
+    """The samples without a saturated cell, which are mixtures as all others would be.
+
+    ValueError if hardly any are.
+    """
+    saturated = (X == X.max(axis=0)) & (ceilings(X) > CEILING.limit)
+    sound = np.asarray(X[~saturated.any(axis=1)])
+    if len(sound) < min(_FEW, len(X) / 2):
+        raise ValueError(
+            f"{len(X) - len(sound)} of {len(X)} samples have saturated cells, and the "
+            "others are too few to count sources: give n_components, or "
+            f"{REMEDIES['saturated'].partition(',')[0]}"
+        )
+    return sound
+
+
+SCALE = Check(
+    "scale",
+    4,
+    "{sources}: variance {value:.2g} times too large or small",
+    ("same scale",),
+)
+
+
+def scale(fit: Fit) -> list[Finding]:
+    """Factor by which the variance of an output of nonnegative ICA differs from 1.
+
+    It is infinite for any fit if the variance is 0 or overflows.
+    """
+    if len(fit.without_variance):
+        return [SCALE.finding(np.inf, fit.without_variance)]
+    if not fit.uncorrelated:
+        return []
+    return SCALE.beyond(np.maximum(fit.variance, 1 / fit.variance))
+
+
+# Typical largest output of a sample while a network learns: right 1 to 10; rates that
+# fail 1e5 and more.
+HUGE = Check(
+    "huge",
+    1e3,
+    "outputs are {value:.2g} where 1 is right, because the weights diverge",
+    ("rates",),
+)
+
+
+TRANSPOSED = Check(
+    "transposed",
+    20,
+    "X may be transposed: neighbouring rows are alike, columns are not",
+    ("transpose",),
+)
+
+
+def transposed(fit: Fit) -> list[Finding]:
+    """Roughness of neighbouring columns over that of rows: transposed spectra 100."""
+    if fit.n >= fit.k:
+        return []
+    return TRANSPOSED.beyond(roughness(fit.X.T) / roughness(fit.X))
+
+
+UNMIXED = Check(
+    "unmixed",
+    0.99,
+    "each output is one of the mixtures, which are not mixed, or hold more sources "
+    "than mixtures",
+    ("mixtures",),
+)
+
+
+def unmixed(fit: Fit) -> list[Finding]:
+    """Least share of a spectrum that is in one mixture; colours of a picture: 1.
+
+    Of as many outputs as mixtures, with mixtures of unit variance.
+    """
+    if not 1 < fit.d == fit.k:
+        return []
+    parts = fit.A**2 / np.maximum(fit.X.var(axis=0), 1e-300)[:, np.newaxis]
+    return UNMIXED.beyond(np.min(parts.max(axis=0) / parts.sum(axis=0)))
+
+
+NUMBER = Check(
+    "number",
+    0,
+    "the number of sources is not certain: {reason}",
+    ("candidates",),
+)
+
+
+def undecided(count: Count) -> list[Finding]:
+    """A number of sources that the data do not decide.
+
+    Baselines, batches and autofluorescence are sources too: only who knows the samples
+    can choose.
+    """
+    if not count.agreed:
+        guess = f"halves of the samples agree on none, and {count.n_sources} is a guess"
+        return [NUMBER.finding(reason=guess)]
+    if not count.candidates:
+        return []
+    others = ", ".join(map(str, count.candidates))
+    return [NUMBER.finding(reason=f"{count.n_sources}, or {others}")]
+
+
+# `Uncertainty.change`: right fits .014 at most, a drift of the mixing, which is fitted
+# well by twice as many sources, .28 and more, real sets .05 at most (ablation.md).
+CHANGED = Check(
+    "changed",
+    0.1,
+    "neither the first nor the second half of X gives these sources",
+    ("parts",),
+)
+
+
+# On 300 fresh mixtures of benchmarks/trust.py, number told, this limit and 0.04 of
+# "uncertain" call 5 of 91 wrong fits right (10 with 0.3), and 6 of 123 right ones wrong
+# (6).
+DIRECTIONS = Check(
+    "directions",
+    0.04,
+    "X has a signal beyond {d} sources ({value:.2g} times the weakest one)",
+    ("count",),
+)
+
+
+def directions(fit: Fit) -> list[Finding]:
+    """Energy of the leading direction of the residual, above that of the others.
+
+    Over that of the weakest source.
+    """
+    return DIRECTIONS.beyond(fit.signal, d=fit.d)
+
+
+STRUCTURE = Check(
+    "structure",
+    6,
+    "what {d} sources do not explain is not noise: it has a few strong directions",
+    ("count",),
+)
+
+
+def structure(fit: Fit) -> list[Finding]:
+    """Largest ratio of successive singular values of the residual.
+
+    Real sets 1 to 4; too few sources (kinetics, HPLC-DAD) 9 to 18. Not looked for if
+    the leading direction is a finding already.
+    """
+    if fit.signal > DIRECTIONS.limit:
+        return []
+    return STRUCTURE.beyond(largest_gap(fit), d=fit.d)
+
+
+# Of the variance of an output, as "facets". With 0.06 and 0.1, 7 and 9 of the 91 wrong
+# fits (see "directions") are called right, and 6 and 5 of the 123 right ones wrong.
+UNCERTAIN = Check(
+    "uncertain",
+    0.04,
+    "{sources}: standard error {error:.0%} of the standard deviation, or more "
+    "({cause})",
+)
+
+
+def uncertain(noise: Array, moved: Array, error: Array) -> list[Finding]:
+    """Shares of the variance of outputs that are noise, or differ between halves.
+
+    What is said is `error`, their standard error with that of the model, which users
+    see beside it.
+    """
+    total = np.minimum(noise + moved, 1.0)
+    worst = int(total.argmax())
+    remedies = ["count"] if total[worst] > 0.5 else []  # most of it is no source
+    if noise[worst] > moved[worst]:
+        cause = "noise"
+        remedies.append("average")
+    else:
+        cause = "fits to halves of the samples differ"
+        remedies.append("more samples")
+    if error[worst] ** 2 > 2 * total[worst]:
+        cause = "the model"
+        remedies = []  # other findings say what to do
+    said = float(np.max(error, where=total > UNCERTAIN.limit, initial=0.0))
+    return UNCERTAIN.beyond(total, cause=cause, error=said, remedies=tuple(remedies))
+
+
+FACETS = Check(
+    "facets",
+    0.04,
+    "{sources}: absent from too few samples to be told from the others (error about "
+    "{error:.0%})",
+    ("background", "known"),
+)
+
+
+def facets(fit: Fit) -> list[Finding]:
+    """Share of the variance of an output that nonnegativity leaves open.
+
+    Because few samples come near zero (`measures.enlarged`, `measures.turned`).
+    """
+    return FACETS.beyond(fit.left_open)
+
+
+NEGATIVE = Check(
+    "negative",
+    0.015,
+    "{sources}: negative where other outputs are large",
+    ("cone", "mean", "count"),
+)
+
+
+def negative(fit: Fit) -> list[Finding]:
+    """Share of the variance of an output that others make by being subtracted from it."""
+    return NEGATIVE.beyond(fit.subtracted)
+
+
+CENTRED = Check(
+    "centred",
+    0.5,
+    "{sources}: a quarter of the values or more are clearly negative",
+    ("mean", "cone", "count"),
+)
+
+
+def centred(fit: Fit) -> list[Finding]:
+    """Lower quartile of an output below zero, as if a mean had been subtracted.
+
+    In standard deviations.
+    """
+    if fit.tracking:
+        return []
+    quarter = len(fit.U) // 4
+    quartile = np.partition(fit.U, quarter, axis=0)[quarter]
+    return CENTRED.beyond(-quartile / fit.spread)
+
+
+SPECTRA = Check(
+    "spectra",
+    0.1,
+    "{sources}: {value:.0%} of the spectrum is negative, and X is not",
+    ("walls", "count"),
+)
+
+
+def spectra(fit: Fit) -> list[Finding]:
+    """Share of the energy of a spectrum that is negative."""
+    if not fit.is_nonnegative:
+        return []
+    below = np.sum(np.minimum(fit.A, 0) ** 2, axis=0)
+    return SPECTRA.beyond(below / np.maximum(np.sum(fit.A**2, axis=0), 1e-300))
+
+
+# Standard error of an output or its spectrum in what nonnegativity allows, if the
+# samples follow a curve. The true error was below twice that number in all of 2,100
+# outputs of made-up reactions, titrations and chromatograms.
+AMBIGUOUS = Check(
+    "ambiguous",
+    0.2,
+    "{sources}: not determined by nonnegativity alone",
+    ("known", "background"),
+)
+
+
+DUPLICATE = Check(
+    "duplicate",
+    0.95,
+    "{sources}: nearly alike (correlation {value:.2f})",
+    ("count",),
+)
+
+
+def duplicate(fit: Fit) -> list[Finding]:
+    """Largest correlation of an output with another one."""
+    with np.errstate(invalid="ignore"):  # an output that is zero everywhere
+        alike = np.nan_to_num(np.corrcoef(np.maximum(fit.U, 0).T))
+    others = 1 - np.eye(fit.d)
+    return DUPLICATE.beyond((alike.reshape(fit.d, fit.d) * others).max(axis=0))
+
+
+# What learning itself says.
+CONVERGED = Check("converged", 0, "{reason}")
+
+#: All checks by their names, the gravest first.
+CHECKS = {
+    one.name: one
+    for one in (
+        CEILING,
+        SCALE,
+        HUGE,
+        TRANSPOSED,
+        UNMIXED,
+        NUMBER,
+        CHANGED,
+        DIRECTIONS,
+        STRUCTURE,
+        UNCERTAIN,
+        FACETS,
+        NEGATIVE,
+        CENTRED,
+        SPECTRA,
+        AMBIGUOUS,
+        DUPLICATE,
+        CONVERGED,
+    )
+}
+
+
+class Measures(NamedTuple):
+    """Numbers about outputs on some samples, for findings and for a diagnosis."""
+
+    variance: Floats
+    noise: Floats  # variance of the noise of each output
+    error: Floats  # squared, of each output: `Fit.error`
+    negativity: Floats  # share of the energy of each linear output that is negative
+    is_nonnegative: bool  # X, but for noise
+    residual: float  # share of the variance of X that the outputs leave unexplained
+    findings: tuple[Finding, ...]  # unordered, and without what refits show
+
+
+def measure(X: Array, W: Array, A: Array, n: int, **facts: Any) -> Measures:
+    """Measure components W (d, k) and spectra A (k, d) on rows X; `facts` as in `Fit`."""
+    fit = Fit(X, W, A, n, **facts)
+    found = scale(fit)
+    if len(fit.without_variance):
+        empty = np.zeros(fit.d)
+        return Measures(empty, empty, empty, empty, False, 1.0, tuple(found))
+    error = np.sqrt(np.minimum(fit.error / fit.variance, 1.0))
+    found += uncertain(fit.noise.outputs / fit.variance, np.zeros(fit.d), error)
+    found += saturation(fit.X, fit.unit)
+    for check in (
+        transposed,
+        unmixed,
+        directions,
+        structure,
+        facets,
+        negative,
+        centred,
+        spectra,
+        duplicate,
+    ):
+        found += check(fit)
+    if fit.is_nonnegative:  # no mean was subtracted
+        found = [one.without("mean") for one in found]
+    total = float(fit.X.var(axis=0).sum())
+    left = float(np.sum(fit.square - fit.residual.mean(axis=0) ** 2))
+    return Measures(
+        variance=fit.variance,
+        noise=fit.noise.outputs,
+        error=fit.error,
+        negativity=np.mean(np.minimum(fit.U, 0) ** 2, axis=0) / fit.energy,
+        is_nonnegative=fit.is_nonnegative,
+        residual=left / total if total else 0.0,
+        findings=tuple(found),
+    )
+
+
+def evidence(X: Array, W: Array, A: Array, n: int, **facts: Any) -> list[Finding]:
+    """The findings of `measure` on X, without outliers if these might explain them.
+
+    They are looked for only then, because it takes longer.
+    """
+    found = measure(X, W, A, n, **facts).findings
+    if found:
+        sound = inliers_of(X)
+        if len(sound) < len(X):
+            found = measure(sound, W, A, n, **facts).findings
+    return list(found)
+
+
+def ranked_findings(
+    found: Iterable[Finding], tried: Collection[str] = ()
+) -> tuple[Finding, ...]:
+    """The findings, the gravest first, each with one remedy at most.
+
+    It was not `tried`, and no graver finding names it.
+    """
+    named = set(tried)
+    gravity = list(CHECKS)
+    found = sorted(found, key=lambda one: gravity.index(one.name))
+    names = {one.name for one in found}
+    if {"directions", "structure"} & names:  # what is unexplained is no noise
+        named.add("average")
+    if "ceiling" in names:  # sources do not explain what is cut off
+        named |= {"count", "more samples"}
+    ranked = []
+    for one in found:
+        possible = one.without(*named)
+        ranked.append(possible._replace(remedies=possible.remedies[:1]))
+        named |= set(one.remedies)
+    return tuple(ranked)

@@ -1,1 +1,0 @@
-"""All samples at once: whitening, rotation, missing values, and their estimators."""
