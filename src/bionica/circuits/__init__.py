@@ -1,1 +1,7 @@
-"""Models of neurons, to study: the networks of the paper, and what is compared with them."""
+"""Models of neurons, to study: the networks of the paper, and those beside them."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach(
+    __name__, submodules=["paper", "plain", "reference", "sweep"]
+)

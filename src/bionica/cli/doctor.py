@@ -49,7 +49,7 @@ def examine() -> dict[str, str]:
     """Collect what `bionica doctor` prints."""
     import numba
 
-    from bionica import __version__, kernels
+    from bionica import __version__, engine
 
     tested = self_test()  # it compiles what is counted
     config: Any = numba.config
