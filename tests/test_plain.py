@@ -7,6 +7,7 @@ import re
 import sys
 import tempfile
 from pathlib import Path
+from typing import ClassVar
 
 import numba
 import numpy as np
