@@ -185,7 +185,7 @@ class OnlineEstimator(Estimator):
         return name == "_waiting" or super()._is_learned(name)
 
     def __getstate__(self) -> dict[str, Any]:
-        own: dict[str, Any] = super().__getstate__()
+        own: dict[str, Any] = dict(super().__getstate__())
         if "_waiting" in own:
             # A copy must not share the array to which samples are appended.
             own["_waiting"] = own["_waiting"].copy()
