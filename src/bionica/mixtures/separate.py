@@ -68,7 +68,9 @@ class Choice(NamedTuple):
     tried: dict[str, Diagnosis]
 
     def __str__(self) -> str:
-        number = f"{self.n_sources} source{'s'[: self.n_sources != 1]}"
+        number = f"{self.n_sources} source"
+        if self.n_sources != 1:
+            number += "s"
         if self.candidates:
             number += f" (or {', '.join(map(str, self.candidates))})"
         return f"{number}, {self.method}: {self.why}."
@@ -158,26 +160,13 @@ def separate(
     if hasattr(owner, "feature_names_in_"):  # it was fitted to an array
         estimator.feature_names_in_ = owner.feature_names_in_
         diagnosis = replace(diagnosis, mixtures=names_of(estimator)["mixtures"])
-    alternatives = _alternatives(task, method, count)
-    if diagnosis.ok:  # fewer sources leave a signal, or more differ between halves
-        right = tuple(d for d, other in alternatives.items() if other.diagnosis_.ok)
-        count = count._replace(candidates=right)
+    count = _add_alternatives(task, method, estimator, diagnosis, count)
     findings = ranked_findings((*diagnosis.findings, *undecided(count)))
     estimator.diagnosis_ = replace(diagnosis, findings=findings)
-    estimator.alternatives_ = {
-        d: alternatives[d] for d in count.candidates if d in alternatives
-    }
-    verdicts = {type(other).__name__: verdict for other, verdict in tried.values()}
-    estimator.choice_ = _choice(estimator, count, why, verdicts)
-    return estimator
-
-
-def _choice(
-    estimator: Any, count: Count, why: str, tried: dict[str, Diagnosis]
-) -> Choice:
-    """Return what was decided for a fitted estimator."""
     d, name = len(estimator.components_), type(estimator).__name__
-    return Choice(d, count.candidates, count.angles, name, why, tried)
+    verdicts = {type(other).__name__: verdict for other, verdict in tried.values()}
+    estimator.choice_ = Choice(d, count.candidates, count.angles, name, why, verdicts)
+    return estimator
 
 
 def _check_arguments(X: Any, n_components: Any, method: str) -> None:
@@ -258,14 +247,24 @@ def _tried(task: _Task, d: int) -> dict[str, tuple[Any, Diagnosis]]:
     return tried
 
 
-def _alternatives(task: _Task, method: str, count: Count) -> dict[int, Any]:
-    """Fit each other number of sources that the data allow to the sample."""
-    alternatives: dict[int, Any] = {}
+def _add_alternatives(
+    task: _Task, method: str, estimator: Any, diagnosis: Diagnosis, count: Count
+) -> Count:
+    """Fit each other number of sources that the data allow to the sample.
+
+    Return the count with those numbers that remain candidates.
+    """
+    fits: dict[int, Any] = {}
     for d in count.candidates:
         with suppress(ValueError, DivergenceError):
-            alternatives[d], verdict = _fitted(task, method, d, task.sample, None)
-            alternatives[d].diagnosis_ = verdict
-    return alternatives
+            fits[d], verdict = _fitted(task, method, d, task.sample, None)
+            fits[d].diagnosis_ = verdict
+    if diagnosis.ok:  # fewer sources leave a signal, or more differ between halves
+        right = tuple(d for d, fit in fits.items() if fit.diagnosis_.ok)
+        count = count._replace(candidates=right)
+    kept = {d: fit for d, fit in fits.items() if d in count.candidates}
+    estimator.alternatives_ = kept
+    return count
 
 
 def _check_columns(X: Any, sample: Array) -> None:
