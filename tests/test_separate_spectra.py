@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bionica import TwoCompartmentNICA, plot
-from bionica.cli.separate import differing_channel
+from bionica.cli.separation import differing_channel
 from bionica.io import open_reader
 from bionica.metrics import match_sources
 from browser import check_page

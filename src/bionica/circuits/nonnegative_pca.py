@@ -18,6 +18,7 @@ from bionica.circuits.guards import Params, cap_rate, flip_silent
 from bionica.circuits.network import Network, OfThePaper, given_weights, weights
 from bionica.circuits.settling import Exact
 from bionica.core.blocks import Array, moments
+from bionica.core.errors import Message
 from bionica.core.whitening import leading, whitening
 from bionica.engine.algebra import apply, dot_vectors, project
 from bionica.engine.learner import NetworkLearner, Rate, Schedule
@@ -249,8 +250,13 @@ def _whitening_of(X: Any, d: int) -> Array:
         )
     if white.rank < d:
         raise ValueError(
-            f"n_components={d} exceeds the rank of X: its {X.shape[0]} samples vary in"
-            f" {white.rank} directions. Use n_components <= {white.rank}, or samples"
-            " that differ"
+            Message(
+                "{n_components:={}} exceeds the rank of X: its {} samples vary in {}"
+                " directions. Use {n_components} <= {}, or samples that differ",
+                d,
+                X.shape[0],
+                white.rank,
+                white.rank,
+            )
         )
     return white.matrix

@@ -34,7 +34,7 @@ from sklearn.utils.validation import check_is_fitted
 from bionica.core import samples
 from bionica.core.blocks import Array, fold, row_blocks, some_rows
 from bionica.core.dask import DaskRows
-from bionica.core.errors import Diverged, DivergenceError
+from bionica.core.errors import Diverged, DivergenceError, Message
 from bionica.core.model_file import contents, write_model
 from bionica.core.parameters import (
     PARAMETERS,
@@ -72,10 +72,14 @@ def unchanged_on_error(estimator: Any) -> Iterator[None]:
 
 def _singular(estimator: Any, error: Exception) -> DivergenceError:
     return DivergenceError(
-        f"{type(estimator).__name__}: the mixtures lead to equations without a solution"
-        f" ({error}): they do not vary in n_components directions, or their range is too"
-        " large. Lower n_components, drop constant or repeated mixtures, or rescale"
-        " them. The model is as it was before this call.",
+        Message(
+            "{}: the mixtures lead to equations without a solution ({}): they do not"
+            " vary in {n_components} directions, or their range is too large. Lower"
+            " {n_components}, drop constant or repeated mixtures, or rescale them. The"
+            " model is as it was before this call.",
+            type(estimator).__name__,
+            error,
+        ),
         getattr(estimator, "n_samples_seen_", 0),
     )
 
@@ -358,8 +362,13 @@ class Estimator(
         d = int(self.n_components)
         if d > k:
             raise ValueError(
-                f"n_components={d} sources cannot be found in n_features={k} mixtures;"
-                f" use n_components <= {k}"
+                Message(
+                    "{n_components:={}} sources cannot be found in {n_features:={}}"
+                    " mixtures; use {n_components} <= {}",
+                    d,
+                    k,
+                    k,
+                )
             )
         return d
 

@@ -17,7 +17,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
-from bionica.core.errors import OutputError
+from bionica.core.errors import Message, OutputError
 
 # in a folder of results: digests of the files that `write_own` has written
 _RECORD = ".bionica"
@@ -84,7 +84,7 @@ class Target(NamedTuple):
     option: str
     path: Path
     replace: bool = False
-    remedy: str = "choose another name, or replace it with force=True"
+    remedy: str = Message("choose another name, or replace it with {force:=True}")
 
 
 def check_targets(targets: Sequence[Target], inputs: Sequence[Path] = ()) -> None:
@@ -117,7 +117,8 @@ def check_targets(targets: Sequence[Target], inputs: Sequence[Path] = ()) -> Non
                 " choose another name"
             )
         if real.exists() and not replace:
-            raise OutputError(f"{option} {path} exists already: {remedy}")
+            template = "{} {} exists already: {}"
+            raise OutputError(Message(template, option, path, remedy))
 
 
 def check_folder(
@@ -133,17 +134,15 @@ def check_folder(
     Files of these names that are there already may be replaced if `replace` says so, or
     if they are as `write_own` left them.
     """
-    remedy = (
-        "bionica has not written it, or it was edited since: rename it, or replace it"
-        " with force=True"
+    remedy = Message(
+        "bionica has not written it, or it was edited since: rename it, or replace it "
+        "with {force:=True}"
     )
     real = Path(os.path.realpath(folder))
     nearest = next(each for each in (real, *real.parents) if each.exists())
     if not (nearest.is_dir() and os.access(nearest, os.W_OK)):
-        raise OutputError(
-            f"output={folder}: {nearest} is a file, or cannot be written to; give a"
-            " folder"
-        )
+        template = "{output:={}}: {} is a file, or cannot be written to; give a folder"
+        raise OutputError(Message(template, folder, nearest))
     record = folder / _RECORD
     digests = record.read_text().split() if record.is_file() else []
     paths = [path for name in names if os.path.lexists(path := folder / name)]

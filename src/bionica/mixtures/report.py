@@ -14,7 +14,7 @@ from contextlib import suppress
 from functools import partial
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,9 +50,9 @@ td.yes,td.no,td.partly{font-weight:600}td.yes{color:var(--good)}td.no{color:var(
 """
 #: Shows the slide of the chosen group that the slider is at.
 _SLIDE = (
-    "const at = +this.querySelector(':checked').value +"
-    " +this.querySelector('[type=range]').value;this.querySelectorAll('.slide').forEach((slide,"
-    " i) => slide.hidden = i != at)"
+    "const at = +this.querySelector(':checked').value + "
+    "+this.querySelector('[type=range]').value;"
+    "this.querySelectorAll('.slide').forEach((slide, i) => slide.hidden = i != at)"
 )
 
 
@@ -183,14 +183,9 @@ def figure_bytes(figure: Any, kind: str) -> bytes:
 
 
 def drawing(
-    caption: str,
-    width: float,
-    height: float,
-    draw: Callable[..., object],
-    *args: Any,
-    keep: list[tuple[str, Any]] | None = None,
-    **options: Any,
-) -> str:
+    caption: str, width: float, height: float, draw: Callable[..., object], *args: Any,
+    keep: list[tuple[str, Any]] | None = None, **options: Any,
+) -> str:  # fmt: skip
     """Return what a function of `plot` draws of these arguments on new axes; its name
     and the figure are added to `keep`.
     """
@@ -223,150 +218,198 @@ def write_separation(
     lines: Sequence[str],
     facts: Sequence[tuple[str, str]],
 ) -> list[tuple[str, Any]]:
-    """Write the page about a fitted estimator with `diagnosis_`, and return the names
-    of its figures and the figures of matplotlib.
+    """Write the page about a fitted estimator with `diagnosis_`.
 
-    X are samples of the reader, `numbers` their numbers and `labels` what its label
-    columns hold beside them. `names` are those of the sources, `lines` the result in
-    words, and `facts` names and values for a table. Images are drawn in place of
-    curves.
+    Return the names of its figures and the figures of matplotlib. X are samples of the
+    reader, `numbers` their numbers and `labels` what its label columns hold beside
+    them. `names` are those of the sources, `lines` the result in words, and `facts`
+    names and values for a table. Images are drawn in place of curves.
     """
     figures: list[tuple[str, Any]] = []
+    shown = _shown(network, reader, X, numbers, labels, names)
+    if len(shown.names) < len(names):
+        first = f"the first {len(shown.names)} of {len(names)} sources"
+        facts = [*facts, ("drawn", first)]
     show = partial(drawing, keep=figures)
-    rows = _some(len(X), _DRAWN)
-    t_label = "sample"
-    mixtures = reader.names
-    X = X[rows]
-    t = numbers[rows]
+    kind = "good" if network.diagnosis_.ok else "bad"
+    verdict = f'<div class="verdict {kind}">{"".join(map(text, lines))}</div>'
+    sections = {"": [verdict, table((), facts)]}
+    sections |= _uncertainty_sections(show, shown, names)
+    if reader.image_shape:
+        pixels = _pixels(reader)
+        mixed = reader.corrected(reader.fetch(pixels.ravel()))
+        maps = network.transform(mixed)
+        mixtures = reader.names[:MOST_SOURCES]
+        drawn = _images(show, "sources", maps, pixels.shape, shown.names)
+        sections["Sources"] = [drawn]
+        drawn = _images(show, "mixtures", mixed, pixels.shape, mixtures)
+        sections["Mixtures"] = [drawn]
+    else:
+        d = len(shown.names)
+        caption = "Samples spread evenly over the input, each source on its own scale."
+        size, Y = (9.0, 0.8 + 0.7 * d), shown.Y[:, :d]
+        options: dict[str, Any] = {"names": shown.names, "label": shown.t_label}
+        drawn = show(caption, *size, plot.sources, Y, shown.t, **options)
+        sections["Sources"] = [drawn]
+    sections |= _spectra_section(show, shown)
+    if len(shown.A) > len(names):
+        sections["Residual"] = [_residual_drawing(show, shown)]
+        if reader.image_shape:
+            left = mixed - maps @ np.asarray(network.mixing_).T
+            drawn = _residual_image(show, left, pixels.shape)
+            sections["Residual"].append(drawn)
+    sections["Distribution of each source"] = [_distributions(show, shown)]
+    if path is not None:
+        content = page("What bionica separate found", "", [*sections.items()])
+        write_atomically(path, content.encode())
+    return figures
+
+
+class _Shown(NamedTuple):
+    """What the sections of a page draw: some samples, and the first sources."""
+
+    network: Any
+    reader: Any
+    X: Array  # without missing cells and rows
+    Y: Array  # all outputs
+    t: Array  # numbers of the samples, or the label beside them
+    t_label: str
+    A: Array  # columns of the mixing of the first sources
+    names: Sequence[str]  # of these
+    channels: Array
+    label: str  # of the channels
+
+
+def _shown(
+    network: Any,
+    reader: Any,
+    X: Array,
+    numbers: Array,
+    labels: Sequence[Array],
+    names: Sequence[str],
+) -> _Shown:
+    """Choose what is drawn."""
+    rows, t_label = _some(len(X), _DRAWN), "sample"
+    X, t = X[rows], numbers[rows]
     for name, column in zip(reader.label_names, labels, strict=False):
         with suppress(ValueError):  # text: names of the samples
             t = np.array([float(str(cell)) for cell in column[rows]])
             t_label = name or t_label
-    A = np.asarray(network.mixing_)
-    Y = network.transform(X)
-    # rows without numbers, such as masked pixels, have no outputs
-    known = ~np.isnan(Y[:, 0])
-    X = X[known]
-    Y = Y[known]
-    t = t[known]
+    A, Y = np.asarray(network.mixing_), network.transform(X)
+    known = ~np.isnan(Y[:, 0])  # masked pixels have no outputs
+    X, Y, t = X[known], Y[known], t[known]
     X = np.where(np.isnan(X), Y @ A.T, X)  # a missing cell has no residual
-    U = X @ np.asarray(network.components_).T
-    diagnosis = network.diagnosis_
-    choice = getattr(network, "choice_", None)
     d = min(len(names), MOST_SOURCES)
-    uncertainty = diagnosis.uncertainty_
-    A = A[:, :d]
-    shown = names[:d]
     channels, _ = wavelengths_in(reader.names, any_order=True)
     label = reader.unit or "wavelength"
     if channels is None:
-        channels = np.arange(1, len(A) + 1)
-        label = "number of the mixture"
-    if d < len(names):
-        facts = [*facts, ("drawn", f"the first {d} of {len(names)} sources")]
-    verdict = (
-        '<div class="verdict'
-        f' {"good" if diagnosis.ok else "bad"}">{"".join(map(text, lines))}</div>'
-    )
-    sections = {"": [verdict, table((), facts)]}
+        channels, label = np.arange(1, len(A) + 1), "number of the mixture"
+    A, names = A[:, :d], names[:d]
+    return _Shown(network, reader, X, Y, t, t_label, A, names, channels, label)
+
+
+def _uncertainty_sections(
+    show: Callable[..., str], shown: _Shown, names: Sequence[str]
+) -> dict[str, list[str]]:
+    """Draw how certain the sources and their number are."""
+    sections, network = {}, shown.network
+    uncertainty = network.diagnosis_.uncertainty_
+    choice = getattr(network, "choice_", None)
+    alternatives = getattr(network, "alternatives_", {})
     if uncertainty is not None:
         why = (
-            "Parts of the samples were fitted separately. Agreement does not show that"
-            " a source is correct."
+            "Parts of the samples were fitted separately. Agreement does not show that "
+            "a source is correct."
         )
         columns, *rows = uncertainty.table(names)
         sections["Uncertainty of each source"] = [text(why), table(columns, rows)]
     if choice is not None and choice.angles:
         caption = (
-            "How far two halves of the samples differ, by number of sources. The last"
-            " one before a large rise is taken."
+            "How far two halves of the samples differ, by number of sources. The last "
+            "one before a large rise is taken."
         )
-        sections["Number of sources"] = [
-            show(caption, 6.0, 3.2, plot.number_of_sources, choice)
-        ]
-    alternatives = getattr(network, "alternatives_", {})
+        drawn = show(caption, 6.0, 3.2, plot.number_of_sources, choice)
+        sections["Number of sources"] = [drawn]
     if alternatives:
         why = (
-            "The data do not decide between these numbers. Choose by what is known of"
-            " the samples and of the spectra."
+            "The data do not decide between these numbers. Choose by what is known of "
+            "the samples and of the spectra."
         )
         fits = {len(names): network} | alternatives
-        drawn = [
-            _alternative(show, number, fit, channels, label)
+        drawings = [
+            _alternative(show, number, fit, shown.channels, shown.label)
             for number, fit in fits.items()
         ]
-        sections["Other numbers of sources"] = [text(why), beside(*drawn)]
-    if reader.image_shape:
-        step = -(-max(reader.image_shape[:2]) // _SIDE)
-        pixels = np.arange(reader.n_samples).reshape(reader.image_shape)[::step, ::step]
-        mixed = reader.corrected(reader.fetch(pixels.ravel()))
-        maps = network.transform(mixed)
-        sections["Sources"] = [_images(show, "sources", maps, pixels.shape, shown)]
-        sections["Mixtures"] = [
-            _images(show, "mixtures", mixed, pixels.shape, mixtures[:MOST_SOURCES])
-        ]
-    else:
-        caption = "Samples spread evenly over the input, each source on its own scale."
-        size = (9.0, 0.8 + 0.7 * d)
-        sections["Sources"] = [
-            show(caption, *size, plot.sources, Y[:, :d], t, names=shown, label=t_label)
-        ]
+        sections["Other numbers of sources"] = [text(why), beside(*drawings)]
+    return sections
+
+
+def _pixels(reader: Any) -> Array:
+    """Return the numbers of the pixels that are drawn, as an image."""
+    step = -(-max(reader.image_shape[:2]) // _SIDE)
+    pixels = np.arange(reader.n_samples).reshape(reader.image_shape)
+    return pixels[::step, ::step]
+
+
+def _spectra_section(show: Callable[..., str], shown: _Shown) -> dict[str, list[str]]:
+    """Draw how the sources enter the mixtures: as a matrix if these are few."""
+    A, names, diagnosis = shown.A, shown.names, shown.network.diagnosis_
+    d = len(names)
     if len(A) < _FEW_MIXTURES:
         caption = "How strongly each source enters each mixture. Orange: negative."
-        size = (1.5 + 0.9 * d, 0.6 + 0.35 * len(A))
-        sections["Mixing matrix"] = [
-            show(caption, *size, plot.weights, A, rows=mixtures, columns=shown)
-        ]
-    else:
-        caption = "Each spectrum is divided by its largest value."
-        options: dict[str, Any] = {"names": shown, "label": label}
-        if uncertainty is not None:
-            options["error"] = uncertainty.mixing[:, :d]
-            caption += (
-                " The band is two standard errors wide on either side, from fits to"
-                " halves of the samples."
-            )
+        size, rows = (1.5 + 0.9 * d, 0.6 + 0.35 * len(A)), shown.reader.names
+        drawn = show(caption, *size, plot.weights, A, rows=rows, columns=names)
+        return {"Mixing matrix": [drawn]}
+    caption = "Each spectrum is divided by its largest value."
+    options: dict[str, Any] = {"names": names, "label": shown.label}
+    if diagnosis.uncertainty_ is not None:
+        options["error"] = diagnosis.uncertainty_.mixing[:, :d]
+        caption += (
+            " The band is two standard errors wide on either side, from fits to halves "
+            "of the samples."
+        )
+    if diagnosis.band_ is not None:
         band = diagnosis.band_
-        if band is not None:
-            options["bounds"] = band.mixing_low[:, :d], band.mixing_high[:, :d]
-            caption += (
-                " The paler band is what nonnegativity leaves open: the samples follow"
-                " a curve."
-            )
-        sections["Spectra of the sources"] = [
-            show(caption, 9.0, 4.2, plot.spectra, A, channels, **options)
-        ]
-    if len(A) > len(names):
-        caption = (
-            "What the sources leave of each mixture: noise, or a pattern that may be"
-            " another source. Orange: negative."
+        options["bounds"] = band.mixing_low[:, :d], band.mixing_high[:, :d]
+        caption += (
+            " The paler band is what nonnegativity leaves open: the samples follow a "
+            "curve."
         )
-        residual = X - network.inverse_transform(Y)
-        sections["Residual"] = [
-            show(caption, 9.0, 4.2, _residual, residual, t, mixtures, t_label, label)
-        ]
-        if reader.image_shape:
-            # a missing cell has no residual
-            left = np.nan_to_num(mixed - maps @ np.asarray(network.mixing_).T)
-            size = np.sqrt(np.mean(left**2, axis=1, keepdims=True))
-            caption = (
-                f"Its root mean square in each pixel, at most {size.max():.2g}. Shot"
-                " noise grows with the light, "
-            )
-            caption += "and another source has a shape of its own."
-            sections["Residual"].append(
-                _images(show, "residual_image", size, pixels.shape, [caption])
-            )
+    drawn = show(caption, 9.0, 4.2, plot.spectra, A, shown.channels, **options)
+    return {"Spectra of the sources": [drawn]}
+
+
+def _residual_drawing(show: Callable[..., str], shown: _Shown) -> str:
+    """Draw what the sources do not explain."""
+    caption = (
+        "What the sources leave of each mixture: noise, or a pattern that may be "
+        "another source. Orange: negative."
+    )
+    residual = shown.X - shown.network.inverse_transform(shown.Y)
+    labels = (shown.reader.names, shown.t_label, shown.label)
+    return show(caption, 9.0, 4.2, _residual, residual, shown.t, *labels)
+
+
+def _residual_image(
+    show: Callable[..., str], left: Array, shape: tuple[int, ...]
+) -> str:
+    """Draw where the sources leave something of an image."""
+    left = np.nan_to_num(left)  # a missing cell has no residual
+    size = np.sqrt(np.mean(left**2, axis=1, keepdims=True))
+    caption = (
+        f"Its root mean square in each pixel, at most {size.max():.2g}. Shot noise "
+        "grows with the light, and another source has a shape of its own."
+    )
+    return _images(show, "residual_image", size, shape, [caption])
+
+
+def _distributions(show: Callable[..., str], shown: _Shown) -> str:
+    """Draw the outputs before negative values are set to zero."""
+    d = len(shown.names)
     caption = "Before negative values are set to zero. A good fit has almost none."
+    U = (shown.X @ np.asarray(shown.network.components_).T)[:, :d]
     size = (9.0, 0.8 + 0.5 * d)
-    sections["Distribution of each source"] = [
-        show(caption, *size, plot.distributions, U[:, :d], names=shown)
-    ]
-    if path is not None:
-        write_atomically(
-            path, page("What bionica separate found", "", [*sections.items()]).encode()
-        )
-    return figures
+    return show(caption, *size, plot.distributions, U, names=shown.names)
 
 
 def _alternative(
@@ -375,8 +418,7 @@ def _alternative(
     """Draw the spectra of a fit with another number of sources, with the errors of its
     outputs.
     """
-    A = np.asarray(fit.mixing_)[:, :MOST_SOURCES]
-    u = fit.diagnosis_.uncertainty_
+    A, u = np.asarray(fit.mixing_)[:, :MOST_SOURCES], fit.diagnosis_.uncertainty_
     errors = (
         ""
         if u is None
@@ -405,8 +447,7 @@ def _residual(R: Array, t: Array, names: Sequence[str], *labels: str, ax: Any) -
     """Draw residuals as a picture of moderate size: some of the samples, and means over
     neighbouring mixtures.
     """
-    rows = _some(len(R), _SIDE)
-    width = -(-R.shape[1] // _SIDE)
+    rows, width = _some(len(R), _SIDE), -(-R.shape[1] // _SIDE)
     starts = np.arange(0, R.shape[1], width)
     means = (
         np.add.reduceat(R[rows].T, starts)

@@ -544,12 +544,10 @@ class StreamingNICA(MixtureSeparator, RuleEstimator):
         if self.change_detected_:
             reason = (
                 "the mixtures changed: outputs became far more correlated, and past and"
-                " present are averaged. If the mixing changes, set horizon= to the"
-                " number of samples to remember (1,000 + 100 n_components or more). If"
-                " sources are on and off for long, or neighbouring samples are alike,"
-                " ignore this. If sensors failed, omit these samples"
+                " present are averaged"
             )
-            problems.append(CONVERGED.finding(reason=reason))
+            changed = CONVERGED.finding(reason=reason)
+            problems.append(changed._replace(remedies=("horizon",)))
         return problems
 
     def _after_fit(self, rows: Array, n: int) -> None:

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bionica.core.errors import Message
 from bionica.mixtures.verdict.count import Count
 from bionica.mixtures.verdict.halves import roughness
 from bionica.mixtures.verdict.measures import Fit, ceilings, largest_gap
@@ -29,7 +30,8 @@ Floats = NDArray[np.float64]
 
 _FEW = 20  # samples without a saturated cell
 
-#: What to do, by the names of Python; the command line translates some of them.
+#: What to do, by the names of Python. Parameters are fields (`Message`), and the
+#: command line replaces some sentences by their keys.
 REMEDIES = {
     "rates": "lower eta0, or use StreamingNICA, which has no learning rates",
     "more samples": "bring more samples",
@@ -53,6 +55,12 @@ REMEDIES = {
         "fit parts of X if the mixing changes along X, or check the number of sources"
     ),
     "mixtures": "measure more mixtures",
+    "horizon": (
+        "if the mixing changes, set {horizon:=} to the number of samples to remember"
+        " (1,000 + 100 {n_components} or more). If sources are on and off for long, or"
+        " neighbouring samples are alike, ignore this. If sensors failed, omit these"
+        " samples"
+    ),
 }
 
 
@@ -89,8 +97,11 @@ class Finding(NamedTuple):
         )
         if not self.remedies:
             return f"{statement}."
-        advice = ", or ".join(REMEDIES[key] for key in self.remedies)
-        return f"{statement}. {advice[:1].upper()}{advice[1:]}."
+        first, *others = self.remedies
+        remedy = REMEDIES[first][0].upper() + REMEDIES[first][1:]
+        advice = [f"{{{first}:{remedy}}}"]
+        advice += [f"{{{key}:{REMEDIES[key]}}}" for key in others]
+        return Message("{}. " + ", or ".join(advice) + ".", statement)
 
 
 def _listed(
@@ -171,9 +182,12 @@ def unsaturated(X: Array) -> Array:
     sound = np.asarray(X[~saturated.any(axis=1)])
     if len(sound) < min(_FEW, len(X) / 2):
         raise ValueError(
-            f"{len(X) - len(sound)} of {len(X)} samples have saturated cells, and the "
-            "others are too few to count sources: give n_components, or "
-            f"{REMEDIES['saturated'].partition(',')[0]}"
+            Message(
+                "{} of {} samples have saturated cells, and the others are too few to"
+                " count sources: give {n_components}, or {omit:leave these mixtures out}",
+                len(X) - len(sound),
+                len(X),
+            )
         )
     return sound
 
