@@ -284,9 +284,10 @@ def _mistake(rule: Rule, function: Any, arguments: Any, text: str) -> Exception:
             if code.co_filename == file and code.co_firstlineno <= int(line)
         ]
         if before:
+            name = max(before)[1]
             return TypeError(
-                f"{max(before)[1]} of the rule {rule.name!r} cannot be compiled: {file},"
-                f" line {line}: {linecache.getline(file, int(line)).strip()}\nCompiled"
+                f"{name} of the rule {rule.name!r} cannot be compiled: {file}, line"
+                f" {line}: {linecache.getline(file, int(line)).strip()}\nCompiled"
                 " functions loop over indices and allocate nothing. In plain NumPy"
                 " write a bionica.circuits.plain.PlainNetwork"
             )

@@ -20,7 +20,8 @@ else a rule has:
     rate(state, work, params, X, row, rates) -> eta
         before `learn`: the learning rate, rates[row, 0] unless a guard lowers it
     track(state, work, params, eta)
-        after `learn`: what follows from the weights, such as an inverse; changes `state`
+        after `learn`: what follows from the weights, such as an inverse; changes
+        `state`
     average(state, weight)
         then, if `params.average` is not 0: moves every W_mean towards W
     flip(state, work, params)
