@@ -73,7 +73,8 @@ def step(state, work, params, X, row, rates, Y, limit):
         learn(state, work, params, X, row, eta)  # noqa: F821
         track(state, work, params, eta)  # noqa: F821
         if params.average > 0:
-            average(state, averaging_weight(min(state.t[0], params.average)))  # noqa: F821
+            weight = averaging_weight(min(state.t[0], params.average))
+            average(state, weight)  # noqa: F821
         flip(state, work, params)  # noqa: F821
     return True
 
