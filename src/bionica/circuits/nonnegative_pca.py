@@ -79,9 +79,10 @@ def rate(state, work, params, X, row, rates):
     return eta
 
 
-def flip(state, work):
+def flip(state, work, params):
     """The guard `silent`."""
-    flip_silent(state.W, work.y, state.fired, work.ws.events)
+    if params.guards.silent:
+        flip_silent(state.W, work.y, state.fired, work.ws.events)
 
 
 def unmixing(state: State) -> np.ndarray:
@@ -93,7 +94,6 @@ RULE = register(
     Rule(
         "nonnegative_pca",
         State,
-        Params,
         shapes(dk="F", dd="W"),
         working("nonnegative_pca", d="h y e"),
         settle,

@@ -106,7 +106,6 @@ class PlainNetwork(Network):
             Rule(
                 name,
                 State,
-                dict,
                 cls.shapes,
                 None,
                 None,

@@ -11,7 +11,14 @@ from sklearn.utils import check_random_state
 
 from bionica.core import samples
 from bionica.core.blas import one_blas_thread
-from bionica.core.blocks import Array, ArrayRows, ChunkedRows, collected
+from bionica.core.blocks import (
+    Array,
+    ArrayRows,
+    ChunkedRows,
+    collected,
+    finite,
+    shapes,
+)
 from bionica.core.errors import Diverged, Message
 from bionica.core.model_file import Record
 from bionica.core.online import OnlineEstimator, appended, not_started
@@ -27,7 +34,6 @@ from bionica.core.parameters import (
 )
 from bionica.core.samples import given_matrix
 from bionica.core.whitening import rank_of
-from bionica.engine.rule import finite, shapes
 from bionica.mixtures.cone import sketch
 from bionica.mixtures.cone.count import count_sources
 from bionica.mixtures.cone.fit import Settings

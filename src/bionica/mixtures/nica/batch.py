@@ -10,12 +10,11 @@ from sklearn.utils import check_random_state
 
 from bionica.core import samples
 from bionica.core.blas import one_blas_thread
-from bionica.core.blocks import Array, linear_map, moments, some_rows, unit_of
+from bionica.core.blocks import Array, linear_map, moments, shapes, some_rows, unit_of
 from bionica.core.dask import DaskRows
 from bionica.core.estimator import Estimator
 from bionica.core.parameters import AUTO, COUNT, PARAMETERS, POSITIVE
 from bionica.core.whitening import refine, row_space, wider_than_long
-from bionica.engine.rule import shapes
 from bionica.mixtures.cone.count import count_sources
 from bionica.mixtures.missing import completed_rows
 from bionica.mixtures.nica.rotation import rotate

@@ -44,8 +44,6 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from sklearn.utils import check_random_state
 
-from bionica.circuits.guards import Guards
-from bionica.circuits.settling import Exact
 from bionica.core.blas import one_blas_thread
 from bionica.core.blocks import Array, some_rows
 from bionica.core.online import appended, not_started
@@ -104,8 +102,6 @@ class State(NamedTuple):
 class Params(NamedTuple):
     """What the user chose."""
 
-    dynamics: Any  # there are none
-    guards: Any
     average: int  # 0: V_mean is part of the rule
     horizon: int  # 0: none
     eps: float  # rounding of the mixtures' dtype
@@ -340,7 +336,6 @@ RULE = register(
     Rule(
         "orthant_rotation",
         State,
-        Params,
         {
             **whitening.SHAPES,
             "F": "dk",
@@ -459,7 +454,7 @@ class StreamingNICA(MixtureSeparator, RuleEstimator):
         d, k = state.F.shape
         eps = float(np.finfo(state.F.dtype).eps)
         horizon = int(self.horizon or 0)
-        params = Params(Exact(eps), Guards(), 0, horizon, eps, d < k)
+        params = Params(0, horizon, eps, d < k)
         return NetworkLearner(state, params, [], averaged)
 
     # --- a number of sources that a first block decides
