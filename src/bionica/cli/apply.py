@@ -119,7 +119,7 @@ def apply(
                     f"{model} was fitted with --{name.replace('_', '-')}"
                     f" {of_fit[name]:g}, {how}"
                 )
-        form["columns"] = io.Columns(use, skip, **options.levels(origin))
+        form |= {"use": use, "skip": skip, **options.levels(origin)}
         form |= {"skip_lines": skip_lines, "encoding": encoding, "dataset": dataset}
         form["optical_density"] = bool(origin.get("optical_density"))
         form["missing"] = get_tags(network).input_tags.allow_nan and not interpolate

@@ -32,7 +32,7 @@ import typer
 from typer.core import TyperGroup
 
 from bionica.core.errors import BionicaError, printable
-from bionica.io import is_disk_full
+from bionica.core.files import is_disk_full
 from bionica.io.reader import log_records
 
 #: ClickException: typer has no name of its own for it, and may or may not bring its own

@@ -14,6 +14,7 @@ import typer
 
 from bionica import io
 from bionica.cli.console import Console
+from bionica.core.files import write_atomically
 
 PICTURE = "separation.png"
 PAGE = "demo.html"
@@ -172,7 +173,7 @@ def demo(
         for name, file, content in zip(
             ("figure", "page"), (PICTURE, PAGE), contents, strict=True
         ):
-            io.write_atomically(output / file, content)
+            write_atomically(output / file, content)
             findings[name] = str(output / file)
         lines = [
             "Mean squared error of sources with variance 1, after one pass; the median"

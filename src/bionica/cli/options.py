@@ -73,5 +73,5 @@ def origin(
 
 
 def levels(origin: dict[str, float]) -> dict[str, Any]:
-    """The dark level and the saturation of `io.Columns`."""
+    """The dark level and the saturation of `io.ReadOptions`."""
     return {name: origin[name] for name in ("offset", "saturated") if name in origin}

@@ -39,7 +39,7 @@ from bionica.cli.console import (
     ignore_broken_pipe,
     one_line,
 )
-from bionica.io.files import complete_files
+from bionica.core.files import complete_files
 
 AUTO = "auto"
 #: Bytes of float64 that are fitted, in about 8 times the memory, and by which a stream
@@ -277,7 +277,7 @@ def separate(
             "encoding": encoding,
         }
         run.origin = options.origin(offset, saturated, optical_density)
-        form["columns"] = io.Columns(use, skip, **options.levels(run.origin))
+        form |= {"use": use, "skip": skip, **options.levels(run.origin)}
         if from_pipe:
             stdin = StandardInput(typer.get_binary_stream("stdin"))
             run.reader = io.open_pipe(stdin, **form)

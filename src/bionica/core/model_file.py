@@ -33,9 +33,9 @@ from typing import Any, NamedTuple, get_type_hints
 import numpy as np
 
 from bionica.core.errors import ModelFileError, printable
+from bionica.core.files import complete_files
 from bionica.core.samples import Array
 from bionica.engine.rule import BOOKKEEPING, RULES, leaf_types, rule_of
-from bionica.io.files import complete_files
 
 FORMAT = 10
 # parsed JSON takes up to 25 times the memory of its text

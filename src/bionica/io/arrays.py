@@ -6,20 +6,21 @@ import math
 import re
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from bionica.core.errors import InputError, printable
+from bionica.core.errors import InputError, Message, printable
 from bionica.io import reader as base
 from bionica.io.reader import (
     Array,
-    Columns,
     Labels,
     MatrixReader,
     Reader,
+    ReadOptions,
     import_optional,
 )
 from bionica.io.text import check_archive, describe_choice
@@ -28,21 +29,21 @@ from bionica.io.text import check_archive, describe_choice
 _NUMBER = re.compile("double|single|logical|bool|float|halffloat|u?int(8|16|32|64)")
 
 
-def open_npy(path: Path, columns: Columns, axis: int = 0) -> MatrixReader:
+def open_npy(path: Path, options: ReadOptions) -> MatrixReader:
     """Open a .npy file. The pages of a long-lived mapping would count as memory in use."""
     # fails if the file is too short
     mapped = partial(np.load, path, mmap_mode="r", allow_pickle=False)
-    return MatrixReader(str(path), mapped, axis, columns)
+    return MatrixReader(str(path), mapped, options.axis or 0, options)
 
 
-def open_npz(
-    path: Path, columns: Columns, axis: int = 0, dataset: str | None = None
-) -> MatrixReader:
+def open_npz(path: Path, options: ReadOptions) -> MatrixReader:
     """Open an array of an .npz file, by default the only one. It is unpacked to memory."""
     with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
         check_archive(arrays.zip)
         # several are asked about
-        chosen, _ = choose_array(str(path), dict.fromkeys(arrays.files, ()), dataset)
+        chosen, _ = choose_array(
+            str(path), dict.fromkeys(arrays.files, ()), options.dataset
+        )
         name = f"{path}[{chosen}]"
         member = arrays.zip.getinfo(f"{chosen}.npy")
         # a small file may unpack to gigabytes
@@ -53,12 +54,10 @@ def open_npz(
                 "save it as .npy, or with numpy.savez, which does not pack it",
             )
         array = arrays[chosen]
-    return MatrixReader(name, lambda: array, axis, columns)
+    return MatrixReader(name, lambda: array, options.axis or 0, options)
 
 
-def open_mat(
-    path: Path, columns: Columns, axis: int | None = None, dataset: str | None = None
-) -> MatrixReader:
+def open_mat(path: Path, options: ReadOptions) -> MatrixReader:
     """Open a matrix of a .mat file, by default the only one.
 
     If nRow and nCol say how large an image is, as in the files on which unmixing is
@@ -72,19 +71,19 @@ def open_mat(
     except (
         NotImplementedError
     ):  # MATLAB 7.3: HDF5, in which a matrix is known as its transpose
-        return open_hdf5(path, columns, 1 - (axis or 0), dataset)
+        return open_hdf5(path, replace(options, axis=1 - (options.axis or 0)))
     shapes = {
         key: shape if _NUMBER.fullmatch(kind) else None for key, shape, kind in stored
     }
     said = [key for key in ("nRow", "nCol") if shapes.get(key) == (1, 1)]
     image = [int(loadmat(path, variable_names=[key])[key].item()) for key in said]
-    pixels = math.prod(image) if len(image) == 2 and axis is None else 0
+    pixels = math.prod(image) if len(image) == 2 and options.axis is None else 0
     scenes = {
         key: math.prod(shape)
         for key, shape in shapes.items()
         if shape and pixels and pixels in shape[:2]
     }
-    if scenes and not dataset:
+    if scenes and not options.dataset:
         chosen = max(scenes, key=scenes.__getitem__)
         notes = describe_choice(
             "array",
@@ -92,7 +91,7 @@ def open_mat(
             [key for key in shapes if key not in (chosen, "nRow", "nCol")],
         )
     else:
-        chosen, notes = choose_array(str(path), shapes, dataset)
+        chosen, notes = choose_array(str(path), shapes, options.dataset)
     if any((key, kind) == (chosen, "sparse") for key, _, kind in stored):
         raise InputError(f"{path}: {chosen} is a sparse matrix: save it as a full one")
     matrix = loadmat(path, variable_names=[chosen])[chosen]
@@ -100,12 +99,12 @@ def open_mat(
         matrix = (matrix if len(matrix) == pixels else matrix.T).reshape(
             *image, -1, order="F"
         )
-    return MatrixReader(str(path), lambda: matrix, axis or 0, columns, notes=notes)
+    return MatrixReader(
+        str(path), lambda: matrix, options.axis or 0, options, notes=notes
+    )
 
 
-def open_hdf5(
-    path: Path, columns: Columns, axis: int = 0, dataset: str | None = None
-) -> MatrixReader:
+def open_hdf5(path: Path, options: ReadOptions) -> MatrixReader:
     """Open a dataset of an HDF5 file, by default the only one, or the only matrix."""
     h5py = import_optional("h5py", "reading HDF5 (a .mat file of MATLAB 7.3 is one)")
     file = h5py.File(path, "r")
@@ -121,27 +120,22 @@ def open_hdf5(
     for name in shapes:  # MATLAB's text and cells, whose parts are below #refs#
         if arrays[name].attrs.get("MATLAB_class") in (b"char", b"cell"):
             shapes[name] = None
-    chosen, notes = choose_array(str(path), shapes, dataset)
+    chosen, notes = choose_array(str(path), shapes, options.dataset)
     array = arrays[chosen]
     if array.external or array.is_virtual:  # these can name any file of this machine
         raise InputError(
             f"{path}: {array.name} has its numbers in other files: copy it into a"
             " dataset of its own"
         )
+    notes += base.describe_attributes(array.attrs)
     reader = MatrixReader(
-        str(path),
-        lambda: array,
-        axis,
-        columns,
-        notes=notes + base.describe_attributes(array.attrs),
+        str(path), lambda: array, options.axis or 0, options, notes=notes
     )
     reader.callback(file.close)
     return reader
 
 
-def open_zarr(
-    path: Path, columns: Columns, axis: int = 0, dataset: str | None = None
-) -> MatrixReader:
+def open_zarr(path: Path, options: ReadOptions) -> MatrixReader:
     """Open an array of a Zarr store, by default the only one."""
     zarr = import_optional("zarr", "reading Zarr")
     root = zarr.open(str(path), mode="r")
@@ -149,11 +143,11 @@ def open_zarr(
         [("", root)] if isinstance(root, zarr.Array) else root.members(max_depth=None)
     )
     arrays = {name: node for name, node in nodes if isinstance(node, zarr.Array)}
-    chosen, notes = choose_array(str(path), _shapes(arrays), dataset)
+    chosen, notes = choose_array(str(path), _shapes(arrays), options.dataset)
     notes += base.describe_attributes(arrays[chosen].attrs)
-    return MatrixReader(
-        str(path / chosen), lambda: arrays[chosen], axis, columns, notes=notes
-    )
+    name = str(path / chosen)
+    axis = options.axis or 0
+    return MatrixReader(name, lambda: arrays[chosen], axis, options, notes=notes)
 
 
 def _shapes(arrays: Mapping[str, Any]) -> dict[str, Sequence[int] | None]:
@@ -189,10 +183,8 @@ def choose_array(
             f"no array of numbers {dataset!r}" if dataset else f"{len(numbers)} arrays"
         )
         known = [*numbers][:20]
-        raise InputError(
-            f"{name} has {what}: choose one with dataset=, of"
-            f" {', '.join(known) or 'none'}"
-        )
+        template = "{} has {}: choose one with {dataset:=}, of {}"
+        raise InputError(Message(template, name, what, ", ".join(known) or "none"))
     chosen = (choices or [*numbers])[0]
     return chosen, (
         []
@@ -204,12 +196,13 @@ def choose_array(
 class ParquetReader(Reader):
     """A Parquet file, each column a mixture."""
 
-    def __init__(self, path: Path, columns: Columns, axis: int = 0) -> None:
+    def __init__(self, path: Path, options: ReadOptions) -> None:
         file = import_optional("pyarrow.parquet", "reading Parquet").ParquetFile(path)
         super().__init__(str(path))
         self.callback(file.close)
-        if axis:
-            raise InputError(f"axis=1: every column of {path} is a mixture")
+        if options.axis:
+            template = "{axis:=1}: every column of {} is a mixture"
+            raise InputError(Message(template, path))
         self._file, self.n_samples, schema = (
             file,
             int(file.metadata.num_rows),
@@ -245,23 +238,18 @@ class ParquetReader(Reader):
         for j in (*indices, *labels):
             reasons.setdefault(j, self.header[j] or "no name")
         self.choose(
-            columns, len(schema), reasons, [j for j in doubtful if j not in reasons]
+            options, len(schema), reasons, [j for j in doubtful if j not in reasons]
         )
         self.label_types = [schema.field(j).type for j in self.labels]
         for field in map(schema.field, self.columns):
             if not _NUMBER.fullmatch(str(field.type)):
-                raise InputError(
-                    f"{path}, column {field.name!r} holds {field.type}, not numbers:"
-                    " omit it from use="
-                )
+                template = "{}, column {!r} holds {}, not numbers: omit it from {use:=}"
+                raise InputError(Message(template, path, field.name, field.type))
         first, _ = next(self.parts(), (np.empty((0, 2)), []))
         if len(first) and (
             integers := [self.column(j) for j in base.integer_columns(first)]
         ):
-            self.notes.append(
-                f"unlike the others, and read as a mixture: {', '.join(integers)}"
-                " (skip= omits it)"
-            )
+            self.notes.append(Message(base.UNLIKE, ", ".join(integers)))
 
     def parts(self) -> Iterator[tuple[Array, Labels]]:
         """Yield the samples."""

@@ -15,8 +15,8 @@ from bionica.core.errors import InputError, printable
 from bionica.io import reader as base
 from bionica.io.reader import (
     Array,
-    Columns,
     MatrixReader,
+    ReadOptions,
     explain_errors,
     import_optional,
 )
@@ -44,14 +44,13 @@ class Stack(NamedTuple):
     pixel_size: tuple[float, float] | None = None
 
 
-def open_images(
-    paths: Sequence[Path], columns: Columns, *, optical_density: bool = False
-) -> MatrixReader:
+def open_images(paths: Sequence[Path], options: ReadOptions) -> MatrixReader:
     """Open several images of one shape, a TIFF of several pages, or the bands of one
     image.
 
-    `optical_density` turns transmitted light I into absorbance, -log10(I / I_max),
-    where I_max is the brightest pixel of the mixture and integers of 0 count as 1.
+    `options.optical_density` turns transmitted light I into absorbance,
+    -log10(I / I_max), where I_max is the brightest pixel of the mixture and integers of
+    0 count as 1.
     """
     name = str(paths[0]) if len(paths) == 1 else f"{len(paths)} images"
     stacks: list[Array] = []
@@ -86,7 +85,7 @@ def open_images(
             " colour"
         )
     matrix = images.reshape(len(images), -1)
-    if optical_density:
+    if options.optical_density:
         brightest = matrix.max(axis=1, keepdims=True).astype(float)
         if matrix.dtype.kind == "b" or matrix.min() < 0 or brightest.min() <= 0:
             raise InputError(
@@ -103,7 +102,7 @@ def open_images(
             f"its {size} are read as mixtures: if a page is a line of an image, save"
             " each band as a page"
         )
-    reader = MatrixReader(name, lambda: matrix, 1, columns, header, notes)
+    reader = MatrixReader(name, lambda: matrix, 1, options, header, notes)
     reader.image_shape = images.shape[1:]
     reader.pixel_size = file.pixel_size
     return reader

@@ -28,8 +28,8 @@ import numpy as np
 
 from bionica.core.errors import InputError, printable
 from bionica.io.reader import (
-    Columns,
     MatrixReader,
+    ReadOptions,
     check_size,
     describe_attributes,
     explain_errors,
@@ -419,7 +419,7 @@ def suffix_of(path: Path) -> str:
     return ".0" if suffix[1:].isdecimal() and suffix not in INSTRUMENTS else suffix
 
 
-def open_instrument(paths: Sequence[Path], columns: Columns) -> MatrixReader:
+def open_instrument(paths: Sequence[Path], options: ReadOptions) -> MatrixReader:
     """Open files of one suffix, which have the same axis."""
     found = []
     labels = []
@@ -470,7 +470,7 @@ def open_instrument(paths: Sequence[Path], columns: Columns) -> MatrixReader:
         else (str(paths[0]), found[0])
     )
     reader = MatrixReader(
-        name, lambda: matrix, 0, columns, axes[0], notes, one.reasons, labels
+        name, lambda: matrix, 0, options, axes[0], notes, one.reasons, labels
     )
     reader.unit = one.unit and printable(one.unit)
     return reader

@@ -7,21 +7,25 @@ import logging
 import math
 import re
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bionica.core.errors import InputError, printable
-from bionica.io.files import is_disk_full
+from bionica.core.errors import InputError, Message, printable
+from bionica.core.files import is_disk_full
 
 Array = NDArray[Any]
 # one array for each label column, each as long as the block beside it
 Labels = list[Array]
 
 LARGEST = 2**28  # bytes that are decoded at once
+#: A note of labels that may not be named so.
+UNLIKE = "unlike the others, and read as a mixture: {} ({skip:=} omits it)"
 _NUMBER_AND_UNIT = re.compile(
     r"([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*([^\d.,+-].*)?"
 )
@@ -112,20 +116,56 @@ def check_size(name: str, n_bytes: int, remedy: str) -> None:
         )
 
 
-class Columns(NamedTuple):
-    """The columns to read and those to leave out, by name or by number from 1:
-    "red,blue" or "2-4,7". By default all but labels.
+@dataclass(frozen=True, kw_only=True)
+class ReadOptions:
+    """How `open_reader` reads its inputs.
 
-    `missing` says that empty cells and NaN are read as NaN, and not refused. `offset`,
-    the dark level of a detector, is subtracted, and values from `saturated` on, as they
-    stand in the file, are missing.
+    Parameters
+    ----------
+    axis : {0, 1}, optional
+        The axis of a matrix or table that holds the samples. By default 0, or 1 if the
+        first column of text is named as wavelengths. If this column has no name and may
+        hold wavelengths, InputError asks for the axis.
+    dataset : str, optional
+        The array to read of a file that holds several, or the sheet of a workbook.
+    header, decimal, skip_lines, encoding
+        Of text and sheets: whether the first line holds names, the decimal point, and
+        the number of lines before the table (by default the first lines show them, and
+        notes name a comma and lines that were left out); of text its encoding, by
+        default UTF-8 or cp1252.
+    optical_density : bool
+        Turn transmitted light in images into absorbance.
+    use, skip : str, optional
+        Which columns are mixtures, and which are not, by name or by number from 1:
+        "red,blue" or "2-4,7". By default all are but those of `label_columns` and those
+        that hold text, which are the `label_names` of the reader.
+    offset : float
+        The dark level of a detector, which is subtracted.
+    saturated : float
+        Cells with this value or a larger one, as they stand in the file, are missing.
+    missing : bool
+        Read empty cells and NaN as NaN, for `BatchNICA` and `MinimumVolumeCone`, which
+        estimate them. By default InputError names the first one.
+
+    Examples
+    --------
+    >>> from bionica.io import ReadOptions
+    >>> ReadOptions(axis=1, use="red,blue").skip_lines
+    0
     """
 
+    axis: int | None = None
+    dataset: str | None = None
+    header: bool | None = None
+    skip_lines: int = 0
+    decimal: str | None = None
+    encoding: str | None = None
+    optical_density: bool = False
     use: str | None = None
     skip: str | None = None
-    missing: bool = False
     offset: float = 0.0
     saturated: float = np.inf
+    missing: bool = False
 
 
 def label_columns(
@@ -293,7 +333,7 @@ class Reader(ExitStack):
     labels: Sequence[int] = ()
     label_names: Sequence[str] = ()
     label_types: Sequence[Any] = ()  # in Arrow, if the file says them
-    missing: bool = False  # `Columns.missing`
+    missing: bool = False  # `ReadOptions.missing`
     n_missing: int = 0  # in the blocks that were read
 
     def __init__(self, name: str) -> None:
@@ -303,7 +343,7 @@ class Reader(ExitStack):
 
     def choose(
         self,
-        columns: Columns,
+        options: ReadOptions,
         width: int,
         reasons: Mapping[int, str],
         doubtful: Sequence[int] = (),
@@ -313,29 +353,29 @@ class Reader(ExitStack):
         `reasons` say why a column is a label unless the user names it, and `doubtful`
         are mixtures by `label_columns`.
         """
-        self.missing = columns.missing
-        self._offset = columns.offset
-        self._saturated = columns.saturated
+        self.missing = options.missing
+        self._offset = options.offset
+        self._saturated = options.saturated
         if self._saturated < np.inf and not self.missing:
-            why = (
-                "BatchNICA and MinimumVolumeCone alone estimate them, and only from all"
-                " samples at once"
+            template = (
+                "{saturated:={:g}} makes cells missing: BatchNICA and "
+                "MinimumVolumeCone alone estimate them, and only from all samples at "
+                "once"
             )
-            raise InputError(
-                f"saturated={self._saturated:g} makes cells missing: {why}"
-            )
-        skip = self._numbers("skip=", columns.skip, width) if columns.skip else set()
-        use = (
-            self._numbers("use=", columns.use, width)
-            if columns.use
-            else set(range(width)) - set(reasons)
-        )
+            raise InputError(Message(template, self._saturated))
+        skip = set[int]()
+        use = set(range(width)) - set(reasons)
+        if options.skip:
+            skip = self._numbers("skip", options.skip, width)
+        if options.use:
+            use = self._numbers("use", options.use, width)
         self.columns, self.labels = sorted(use - skip), sorted(set(reasons) - use)
         if not self.columns:
-            raise InputError(
-                f"{self.name}: no column is left of {width}: name more with use=, or"
-                " fewer with skip="
+            template = (
+                "{}: no column is left of {}: name more with {use:=}, or fewer with "
+                "{skip:=}"
             )
+            raise InputError(Message(template, self.name, width))
         header = self.header or [""] * width
         self.n_features = len(self.columns)
         self.names = [header[j] or f"column_{j + 1}" for j in self.columns]
@@ -344,17 +384,18 @@ class Reader(ExitStack):
         line = "row" if self.axis else "column"
         named = ", ".join(f"{line} {j + 1} ({reasons[j]})" for j in self.labels)
         if named:
-            self.notes.append(
-                f"left out, and written beside the sources: {named} (use= reads them as"
-                " mixtures)"
+            template = (
+                "left out, and written beside the sources: {} ({use:=} reads them as "
+                "mixtures)"
             )
-        if not columns.use and (
+            self.notes.append(Message(template, named))
+        if not options.use and (
             kept := ", ".join(
                 f"{line} {j + 1} ({header[j]})" for j in doubtful if j not in skip
             )
         ):
             why = "named as a label, and read as a mixture because it varies as one"
-            self.notes.append(f"{why}: {kept} (skip= omits it)")
+            self.notes.append(Message("{}: {} ({skip:=} omits it)", why, kept))
 
     def _numbers(self, option: str, text: str, width: int) -> set[int]:
         """Return the indices of the columns that an option names, of `width` columns."""
@@ -370,9 +411,11 @@ class Reader(ExitStack):
                 numbers |= set(range(first - 1, last))
             else:
                 known = ", ".join([f"1 to {width}", *(self.header or ())[:20]])
+                template = (
+                    f"{{{option}:={{!r}}}}: {{}} has no column {{!r}}; it has {{}}"
+                )
                 raise InputError(
-                    f"{option}{text[:40]!r}: {self.name} has no column {item[:40]!r};"
-                    f" it has {known}"
+                    Message(template, text[:40], self.name, item[:40], known)
                 )
         return numbers
 
@@ -399,15 +442,14 @@ class Reader(ExitStack):
         """Return where mixture j of row i of the last part is not finite, after
         `n_before` samples, and what to do about it.
         """
-        remedy = (
-            "drop such samples first, or leave this mixture out with"
-            f" skip='{self.columns[j] + 1}'"
+        template = (
+            "drop such samples first, or leave this mixture out with {skip:='{}'}"
         )
-        remedy += "; with missing=True it is estimated" * bool(np.isnan(value))
-        return (
-            f"{self.name}, sample {n_before + 1}, {self.column(j)} is {value}",
-            remedy,
-        )
+        if np.isnan(value):
+            template += "; {estimate:with missing=True it is estimated}"
+        remedy = Message(template, self.columns[j] + 1)
+        where = f"{self.name}, sample {n_before + 1}, {self.column(j)} is {value}"
+        return where, remedy
 
     def is_missing(self, block: Array) -> Array:
         """Which cells of the last part are missing; a format in which NaN may be
@@ -452,10 +494,8 @@ class Reader(ExitStack):
                     f"{wrong.sum()} in {wrong.any(axis=1).sum()} of these {len(block)}"
                     " samples"
                 )
-                raise InputError(
-                    f"{where} (values like it: {how_many}; all are counted from 1):"
-                    f" {remedy}"
-                )
+                template = "{} (values like it: {}; all are counted from 1): {}"
+                raise InputError(Message(template, where, how_many, remedy))
         if not n:
             raise InputError(
                 f"{self.name} holds no sample: give at least one row of numbers"
@@ -485,6 +525,25 @@ class Reader(ExitStack):
             chosen.add(block, labels)
         self.n_samples = chosen.n_seen
         return chosen.sample()
+
+    def sample_and_blocks(
+        self, limit: int
+    ) -> tuple[Array, Labels, Iterable[tuple[Array, Labels]]]:
+        """Return what `sample` does, and the `labelled_blocks`.
+
+        The file is read again for the blocks if it has more than `limit` samples.
+        """
+        chosen = RowSample(limit)
+        ends = [0]
+        for block, labels in self.labelled_blocks():
+            chosen.add(block, labels)
+            ends.append(chosen.n_seen)
+        self.n_samples = chosen.n_seen
+        X, labels = chosen.sample()
+        if len(X) < chosen.n_seen:
+            return X, labels, self.labelled_blocks()
+        slices = [slice(start, end) for start, end in pairwise(ends)]
+        return X, labels, [(X[i], [column[i] for column in labels]) for i in slices]
 
     def read(self) -> Array:
         """Return all samples."""
@@ -538,7 +597,7 @@ class MatrixReader(Reader):
         name: str,
         open_array: Callable[[], Any],
         axis: int,
-        columns: Columns,
+        options: ReadOptions,
         header: list[str] | None = None,
         notes: Sequence[str] = (),
         reasons: Mapping[int, str] = {},
@@ -584,7 +643,7 @@ class MatrixReader(Reader):
         self.n_samples = shape[axis]
         width = shape[1 - axis]
         self.notes += notes
-        self.choose(columns, width, reasons)
+        self.choose(options, width, reasons)
         self._samples = np.array(samples, str)
         self.label_names = [*["sample"] * bool(samples), *self.label_names]
         rows = block_rows(width)

@@ -46,13 +46,13 @@ from typing import Any
 
 import numpy as np
 
-from bionica.core.errors import InputError, printable
+from bionica.core.errors import InputError, Message, message_of, printable
 from bionica.io import reader as base
 from bionica.io.reader import (
     Array,
-    Columns,
     Labels,
     Reader,
+    ReadOptions,
     is_monotonic,
     wavelengths_in,
 )
@@ -192,20 +192,18 @@ def read_lines(
                 if ascii_only and not encoding:
                     with suppress(UnicodeDecodeError):
                         text = decoder.decode(data)
-                    note = (
-                        "its text is not UTF-8, and was read as Windows-1252 (encoding="
-                        " reads another)"
+                    note = Message(
+                        "its text is not UTF-8, and was read as Windows-1252 "
+                        "({encoding:=} reads another)"
                     )
                     if notes is not None and note not in notes:
                         notes.append(note)
             if "\0" in text:
-                remedy = (
-                    "pass another encoding=, or save it as UTF-8 (in Excel as CSV"
-                    " UTF-8)"
+                template = (
+                    "{} is not text in {}: pass another {encoding:=}, or save it as "
+                    "UTF-8 (in Excel as CSV UTF-8)"
                 )
-                raise InputError(
-                    f"{name} is not text in {encoding or 'UTF-8'}: {remedy}"
-                )
+                raise InputError(Message(template, name, encoding or "UTF-8"))
             ascii_only = ascii_only and data.isascii()
             *lines, end = (rest + text).split("\n") if "\n" in text else (rest + text,)
             yield lines
@@ -232,34 +230,31 @@ class TextReader(Reader):
     def __init__(
         self,
         path: Path,
-        columns: Columns,
+        options: ReadOptions,
         open_lines: Callable[[], Iterable[list[str]]] | None = None,
         *,
-        axis: int | None = None,
-        header: bool | None = None,
-        decimal: str | None = None,
-        skip_lines: int = 0,
-        encoding: str | None = None,
         separator: str | None = None,
         pipe: Callable[[], Any] | None = None,
     ) -> None:
         super().__init__(str(path))
+        decimal = options.decimal
+        encoding = options.encoding
         try:
             "".encode(encoding or "utf-8")
         except LookupError:
-            raise InputError(
-                f"encoding={encoding!r} is unknown: give utf-8, cp1252, latin-1,"
-                " utf-16, ..."
-            ) from None
+            template = (
+                "{encoding:={!r}} is unknown: give utf-8, cp1252, latin-1, utf-16, ..."
+            )
+            raise InputError(Message(template, encoding)) from None
         stream = pipe or partial(path.open, "rb")
         self._open_lines = open_lines or partial(
             read_lines, str(path), stream, encoding, self.notes
         )
-        self._columns = columns
+        self._options = options
         self._pipe = pipe is not None
-        self._given_axis = axis
-        self._given_header = header
-        self._skip_lines = skip_lines
+        self._given_axis = options.axis
+        self._given_header = options.header
+        self._skip_lines = options.skip_lines
         self._decimals = decimal or ".,"
         self.decimal = decimal or "."
         self._is_point_known = bool(decimal or separator)  # in sheets it is
@@ -414,7 +409,10 @@ class TextReader(Reader):
             self.notes.append(f"{where} are not lines of the table, and were left out")
         if self.decimal not in (self._decimals, "."):
             self.notes.append(
-                "its numbers have decimal commas, and are written so (decimal= decides)"
+                Message(
+                    "its numbers have decimal commas, and are written so "
+                    "({decimal:=} decides)"
+                )
             )
         self._decimals = self.decimal
         reasons = {j: names[j] or "no name" for j in labels}
@@ -441,7 +439,7 @@ class TextReader(Reader):
                 " spaces"
             )
         self.choose(
-            self._columns,
+            self._options,
             self._width,
             reasons,
             [j for j in doubtful if j not in reasons],
@@ -475,14 +473,12 @@ class TextReader(Reader):
                 "",
             )
             if thousands and any(cell.isdecimal() and cell != "0" for cell in column):
-                remedy = (
-                    "pass decimal='.', or remove the points if they are marks of"
-                    " thousands"
+                template = (
+                    "{}: {} may be {}: pass {decimal:='.'}, or remove the points if"
+                    " they are marks of thousands"
                 )
-                raise InputError(
-                    f"{self.name}: {thousands} may be {thousands.replace('.', '')}:"
-                    f" {remedy}"
-                )
+                integer = thousands.replace(".", "")
+                raise InputError(Message(template, self.name, thousands, integer))
 
     def _note_doubts(self, rows: list[list[str]]) -> None:
         """Say which lines and columns were read as samples and mixtures, and may be
@@ -496,37 +492,29 @@ class TextReader(Reader):
         line, other = ("column", "line") if self._transposed else ("line", "column")
         if self.header and self._judge([*zip(*columns, strict=True)]) != "sample":
             after = ", ".join([column[0] for column in columns][:4])
-            remedy = (
-                ""
-                if self._transposed
-                else f" (skip_lines={self._first_line - 1}: as names)"
-            )
-            self.notes.append(
-                f"the {line} after the names ({after}, ...) was read as a"
-                f" sample{remedy}"
-            )
+            template = "the {} after the names ({}, ...) was read as a sample"
+            if not self._transposed:
+                template += " ({skip_lines:={}}: as names)"
+            self.notes.append(Message(template, line, after, self._first_line - 1))
         if self._given_header is None and not self.header:
             shown = [", ".join(cells[:4]) for cells in (rows[0], columns[0])]
-            words = (
-                f"it has no names: the first {line} ({shown[0]}, ...) was read as a"
-                " sample (header=True: as names)"
+            template = (
+                "it has no names: the first {} ({}, ...) was read as a sample "
+                "({header:=True}: as names)"
             )
-            is_first = not self._transposed and self.columns[0] == 0
-            others = (
-                f", the first {other} ({shown[1]}, ...) as a mixture (skip='1' omits"
-                " it, axis=1: a sample)"
-            )
-            self.notes.append(words + others * is_first)
+            if not self._transposed and self.columns[0] == 0:
+                template += (
+                    ", the first {} ({}, ...) as a mixture ({skip:='1'} omits it, "
+                    "{axis:=1}: a sample)"
+                )
+            self.notes.append(Message(template, line, shown[0], other, shown[1]))
         elif self.wavelengths is None and self.n_features > 2 and not self._transposed:
             edges = {0: columns, -1: columns[::-1]}
             unlike = [
                 self.column(j) for j, table in edges.items() if self._is_unlike(table)
             ]
             if unlike:
-                self.notes.append(
-                    f"unlike the others, and read as a mixture: {', '.join(unlike)}"
-                    " (skip= omits it)"
-                )
+                self.notes.append(Message(base.UNLIKE, ", ".join(unlike)))
 
     def _is_unlike(self, columns: list[list[str]]) -> bool:
         """Whether the first of these columns may not be a mixture: `judge_first_line`,
@@ -582,9 +570,8 @@ class TextReader(Reader):
                 f"{self.name}: line {i} ({line[:40]!r}) has {_count(rows[0])}, line"
                 f" {start} {_count(rows[-1])}"
             )
-            raise InputError(
-                f"{where}: if the table begins there, pass skip_lines={start - 1}"
-            )
+            template = "{}: if the table begins there, pass {skip_lines:={}}"
+            raise InputError(Message(template, where, start - 1))
         return 0, rows
 
     def _cells(self, numbered: Sequence[tuple[int, str]]) -> list[list[str]]:
@@ -684,12 +671,14 @@ class TextReader(Reader):
         line = "column" if self._transposed else "line"
         shown = f"the first {line} ({', '.join(cells[:4])}{', ...' * (len(cells) > 4)})"
         if verdict == "asked":
-            raise InputError(
-                f"{self.name}: {shown} may hold names, or a sample: pass header=True or"
-                " header=False"
+            template = (
+                "{}: {} may hold names, or a sample: pass {header:=True} or "
+                "{header:=False}"
             )
+            raise InputError(Message(template, self.name, shown))
         if verdict == "names":
-            self.notes.append(f"{shown} was read as names (header=False: a sample)")
+            template = "{} was read as names ({header:=False}: a sample)"
+            self.notes.append(Message(template, shown))
         return verdict == "names"
 
     def _judge(self, rows: Sequence[Sequence[str]]) -> str:
@@ -726,19 +715,18 @@ class TextReader(Reader):
             return self._given_axis or 0
         name, *others = map(str.strip, self.header or [""] * self._width)
         if base.CHANNEL_NAMES.fullmatch(name):
-            self.notes.append(
-                f"its rows are mixtures: its first column is {name!r} (axis=0: its"
+            template = (
+                "its rows are mixtures: its first column is {!r} ({axis:=0}: its"
                 " columns)"
             )
+            self.notes.append(Message(template, name))
             return 1
         if len(others) > 1 and all(map(base.SAMPLE_NAMES.fullmatch, others)):
-            where = (
-                f"{self.name}: the columns are named as samples are"
-                f" ({', '.join(others[:3])}, ...)"
+            template = (
+                "{}: the columns are named as samples are ({}, ...): pass {axis:=1} if"
+                " a column is a sample, {axis:=0} if a row is one"
             )
-            raise InputError(
-                f"{where}: pass axis=1 if a column is a sample, axis=0 if a row is one"
-            )
+            raise InputError(Message(template, self.name, ", ".join(others[:3])))
         columns = [
             [*map(self._point, column)] for column in zip(*samples, strict=False)
         ] or [[""]]
@@ -761,10 +749,11 @@ class TextReader(Reader):
                 f"{self.name}: the first column ({', '.join(columns[0][:3])}, ...)"
                 f" {called}"
             )
-            raise InputError(
-                f"{where}: pass axis=1 if it holds wavelengths, axis=0 if it holds"
+            template = (
+                "{}: pass {axis:=1} if it holds wavelengths, {axis:=0} if it holds"
                 " times"
             )
+            raise InputError(Message(template, where))
         return 0
 
     def _transpose(self) -> None:
@@ -866,9 +855,9 @@ class TextReader(Reader):
                 f"{self.name}, line {self._row_lines[column]}, column {number}{named}"
             )
         if "." in cell and (self.decimal == "," or "," in cell):
-            remedy = (
-                "remove the marks of thousands; decimal= says which mark begins the"
-                " decimals"
+            remedy = Message(
+                "remove the marks of thousands; {decimal:=} says which mark begins the "
+                "decimals"
             )
         elif (
             number == self._first_line
@@ -877,13 +866,15 @@ class TextReader(Reader):
         ):
             remedy = "if this line holds units, remove it"
         elif _DECIMAL_COMMA.fullmatch(cell):
-            remedy = "if it has a decimal comma, pass decimal=','"
+            remedy = Message("if it has a decimal comma, pass {decimal:=','}")
         elif (
             number == self._first_line
             and not self.header
             and cell.lower() not in _MISSING
         ):
-            remedy = "if the first line holds names or wavelengths, pass header=True"
+            remedy = Message(
+                "if the first line holds names or wavelengths, pass {header:=True}"
+            )
         return f"{where}: {cell[:40]!r} is not a finite number", remedy
 
 
@@ -903,21 +894,18 @@ def describe_choice(kind: str, chosen: str, others: Sequence[str]) -> list[str]:
         return []
     more = f" and {len(others) - 20} more" if len(others) > 20 else ""
     names = ", ".join(map(printable, others[:20]))
-    return [
-        f"the {kind} {printable(chosen)} was read, and left out: {names}{more}"
-        " (dataset= reads another)"
-    ]
+    template = "the {} {} was read, and left out: {}{} ({dataset:=} reads another)"
+    return [Message(template, kind, chosen, names, more)]
 
 
-def open_xlsx(
-    path: Path, columns: Columns, dataset: str | None = None, **form: Any
-) -> Reader:
+def open_xlsx(path: Path, options: ReadOptions) -> Reader:
     """Open a sheet of a workbook, by default the first that is not hidden, as if it
     were text. No formula is evaluated.
     """
     openpyxl = base.import_optional("openpyxl", "reading .xlsx")
     # openpyxl then refuses XML that names entities
     base.import_optional("defusedxml", "reading .xlsx")
+    dataset = options.dataset
     with zipfile.ZipFile(path) as archive:
         check_archive(archive)
         base.check_size(
@@ -955,9 +943,10 @@ def open_xlsx(
     ]
     choice = [] if dataset else describe_choice("sheet", title, others)
     try:
-        reader = TextReader(path, columns, lambda: [lines], separator="\t", **form)
+        reader = TextReader(path, options, lambda: [lines], separator="\t")
     except InputError as error:
-        raise InputError("; ".join([str(error), *choice])) from None
+        parts = [message_of(error), *choice]
+        raise InputError(Message("; ".join(["{}"] * len(parts)), *parts)) from None
     reader.notes += choice
     return reader
 

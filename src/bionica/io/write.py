@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from bionica.core.errors import OutputError
-from bionica.io.files import complete_files
+from bionica.core.files import complete_files
 from bionica.io.images import IMAGES, TIFF
 from bionica.io.reader import Array, import_optional, wavelengths_in
 from bionica.io.text import TEXT
