@@ -13,14 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from bionica.core.errors import InputError, Message, OutputError
-from bionica.io.arrays import (
-    ParquetReader,
-    open_hdf5,
-    open_mat,
-    open_npy,
-    open_npz,
-    open_zarr,
-)
+from bionica.io.arrays import open_hdf5, open_mat, open_npy, open_npz, open_zarr
+from bionica.io.columns import ROW_NAMES, wavelengths_in
 from bionica.io.files import (
     Target,
     check_folder,
@@ -28,17 +22,18 @@ from bionica.io.files import (
     write_own,
 )
 from bionica.io.images import IMAGES, open_images
-from bionica.io.instruments import INSTRUMENTS, Measurement, open_instrument, suffix_of
+from bionica.io.instruments import INSTRUMENTS, open_instrument, suffix_of
+from bionica.io.matrix import Measurement
+from bionica.io.parquet import ParquetReader
 from bionica.io.reader import (
-    ROW_NAMES,
     Reader,
     ReadOptions,
     RowSample,
     explain_errors,
     import_optional,
-    wavelengths_in,
 )
-from bionica.io.text import TEXT, TextReader, open_xlsx
+from bionica.io.text import TEXT, TextReader
+from bionica.io.workbook import open_xlsx
 from bionica.io.write import (
     WRITTEN,
     TextWriter,
