@@ -203,11 +203,13 @@ def register(suffix: str, read: Callable[[Path], Measurement]) -> None:
     --------
     >>> from bionica.io import Measurement, open_reader, register
     >>> def read_counts(path):
-    ...     return Measurement([[1.0, 2.0], [3.0, 4.0]], axis=[400.0, 410.0], labels=["a", "b"], unit="nm")
+    ...     X = [[1.0, 2.0], [3.0, 4.0]]
+    ...     return Measurement(X, axis=[400.0, 410.0], labels=["a", "b"], unit="nm")
     >>> register(".counts", read_counts)
     >>> import tempfile
-    >>> with tempfile.NamedTemporaryFile(suffix=".counts") as file, open_reader(file.name) as reader:
-    ...     reader.wavelengths, reader.unit
+    >>> with tempfile.NamedTemporaryFile(suffix=".counts") as file:
+    ...     with open_reader(file.name) as reader:
+    ...         reader.wavelengths, reader.unit
     (array([400., 410.]), 'nm')
     """
     INSTRUMENTS[suffix.lower()] = read

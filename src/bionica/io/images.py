@@ -79,7 +79,7 @@ def open_images(paths: Sequence[Path], options: ReadOptions) -> MatrixReader:
 
 
 def _read_stack(paths: Sequence[Path]) -> tuple[Array, list[str], Stack]:
-    """Return the images of all files, which have one shape, notes, and the last file."""
+    """Return the images of all files, of one shape, notes, and the last file."""
     stacks: list[Array] = []
     notes = []
     for path in paths:
@@ -114,7 +114,8 @@ def _absorbance(matrix: Array, name: str) -> Array:
             " and more, not all 0"
         )
     darkest = _DARKEST * brightest if matrix.dtype.kind == "f" else 1.0
-    return np.log10(brightest / np.maximum(matrix, darkest))
+    absorbance: Array = np.log10(brightest / np.maximum(matrix, darkest))
+    return absorbance
 
 
 def read_image(path: Path) -> Array:

@@ -271,7 +271,13 @@ def open_instrument(paths: Sequence[Path], options: ReadOptions) -> MatrixReader
         matrix = np.concatenate([file.matrix for file in files])
     notes = dict.fromkeys(note for file in files for note in file.notes)
     reader = MatrixReader(
-        name, lambda: matrix, options, [*last.axis], [*notes], last.reasons, labels
+        name,
+        lambda: matrix,
+        options,
+        [*map(str, last.axis)],
+        [*notes],
+        last.reasons,
+        labels,
     )
     reader.unit = last.unit and printable(last.unit)
     return reader

@@ -89,8 +89,8 @@ def _spectrum(
     scale = number.get("YFACTOR", 1.0)
     if form.startswith("(XY..XY"):
         numbers = [float(text) for line in lines for text in _NUMBER.findall(line)]
-        x, y = np.reshape(numbers, (-1, 2)).T  # fails if a pair is damaged
-        return x * factor, y * scale
+        pairs = np.reshape(numbers, (-1, 2))  # fails if a pair is damaged
+        return pairs[:, 0] * factor, pairs[:, 1] * scale
     if not form.startswith("(X++(Y..Y)") or not number.keys() >= {
         "FIRSTX",
         "LASTX",

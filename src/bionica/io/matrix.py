@@ -36,7 +36,7 @@ class Measurement(NamedTuple):
     """
 
     matrix: Any
-    axis: Sequence[float | str]
+    axis: Sequence[float | str] | Array
     labels: Sequence[str] = ()
     unit: str | None = None
     reasons: Mapping[int, str] = {}
@@ -63,7 +63,8 @@ class Cube:
         lines = np.unique(y)
         first, last = int(lines[0]), int(lines[-1])
         if len(lines) == last - first + 1:
-            return np.asarray(self._array[first : last + 1])[y - first, x]
+            part: Array = np.asarray(self._array[first : last + 1])[y - first, x]
+            return part
         return np.concatenate([self._array[int(line)][x[y == line]] for line in lines])
 
 
@@ -142,7 +143,7 @@ class MatrixReader(Reader):
         return self._open()
 
     def _check(self, array: Any) -> None:
-        """Raise unless an array is a matrix of real numbers, in chunks of a fair size."""
+        """Raise unless an array is a matrix of real numbers, in chunks that fit."""
         shape = tuple(map(int, array.shape or ()))
         if len(shape) != 2 or 0 in shape:
             raise InputError(

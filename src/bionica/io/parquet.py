@@ -51,6 +51,7 @@ class ParquetReader(Reader):
             if not _is_numeric(field)
         }
         names = schema.names
+        header = self.header or names
 
         def values(j: int) -> Array:
             """The first numbers of a column."""
@@ -66,7 +67,7 @@ class ParquetReader(Reader):
         index = (schema.pandas_metadata or {}).get("index_columns", [])
         if len(names) > 1:
             named += [j for j, name in enumerate(names) if name in index]
-        reasons = {j: self.header[j] or "no name" for j in named} | reasons
+        reasons = {j: header[j] or "no name" for j in named} | reasons
         return reasons, [j for j in doubtful if j not in reasons]
 
     def parts(self) -> Iterator[tuple[Array, Labels]]:

@@ -390,13 +390,13 @@ class Reader(ExitStack):
                 break
             is_single = part.dtype.newbyteorder("=") in (np.float32, np.float16)
             dtype = np.float32 if is_single else np.float64
-            block = np.asarray(part, dtype=dtype, order="C")
+            block: Array = np.asarray(part, dtype=dtype, order="C")
             wrong = self._find_wrong(block)
             rows = wrong.any(axis=1)
             end = int(rows.argmax()) if rows.any() else len(block)
             if end:
                 good = block[:end]
-                self.n_missing += np.count_nonzero(good >= self.options.saturated)
+                self.n_missing += int((good >= self.options.saturated).sum())
                 yield self.corrected(good), [label[:end] for label in labels]
             n += end
             if end < len(block):
@@ -417,12 +417,12 @@ class Reader(ExitStack):
         wrong = ~np.isfinite(block)
         if self.options.missing and wrong.any():
             missing = self.is_missing(block)
-            self.n_missing += np.count_nonzero(missing)
+            self.n_missing += int(missing.sum())
             wrong &= ~missing
         return wrong
 
     def corrected(self, X: Any) -> Any:
-        """Samples as they stand in the file, less the dark level; saturated ones NaN."""
+        """Samples of the file, less the dark level, and NaN where saturated."""
         if self.options.saturated < np.inf:
             X = np.where(X >= self.options.saturated, np.nan, X)
         return X - self.options.offset if self.options.offset else X

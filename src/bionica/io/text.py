@@ -186,8 +186,8 @@ def read_lines(
 ) -> Iterator[list[str]]:
     r"""Yield lists of complete lines as soon as they arrive.
 
-    \r\n and \r end a line as \n does. Text is in UTF-8, or, if that is not possible from
-    the first byte on that is not ASCII, in cp1252, which `notes` get to know.
+    \r\n and \r end a line as \n does. Text is in UTF-8, or, if that is not possible
+    from the first byte on that is not ASCII, in cp1252, which `notes` get to know.
     """
     decoder = _decoder(encoding or "utf-8-sig")
     rest = ""
@@ -678,13 +678,15 @@ class TextReader(Reader):
             return "sample"
         numbers = np.array([self._floats(row) for row in rows])
         finite = np.isfinite(numbers)
-        lines = np.flatnonzero(finite.any(axis=1))
+        lines = np.flatnonzero(finite.any(axis=1)).tolist()
         if len(lines) < 2 or not finite[0].all():
             return "sample"
         table = numbers[lines][:, finite[lines[1:]].any(axis=0)]
         table = np.where(np.isfinite(table), table, np.nanmedian(table[1:], axis=0))
         decimals = [
-            max(self._n_decimals(rows[i][j]) for j in np.flatnonzero(finite[i]))
+            max(
+                self._n_decimals(rows[i][j]) for j in np.flatnonzero(finite[i]).tolist()
+            )
             for i in lines
         ]
         return judge_first_line(table.tolist(), decimals)
@@ -816,7 +818,7 @@ class TextReader(Reader):
         return missing
 
     def explain(self, n_before: int, i: int, j: int, value: float) -> tuple[str, str]:
-        """Return what is wrong with a cell of the last block, and what to do about it."""
+        """Return what is wrong with a cell of the last block, and a remedy."""
         number, line = self._chunk[i]
         column = self.columns[j]
         cells = cells_of(line, self._separator)

@@ -91,7 +91,7 @@ class SheetWriter:
         self._n_rows = 0
 
     def write_names(self, label_names: Sequence[str], names: Sequence[str]) -> None:
-        """Write the first row: wavelengths as numbers, from which charts take their axis."""
+        """Write the first row; wavelengths as numbers, for the axis of charts."""
         axis, unit = wavelengths_in(names)
         if axis is None or unit:
             self.write(np.empty((1, 0)), [[name] for name in (*label_names, *names)])
@@ -353,7 +353,8 @@ def open_writer(
                 rows = writer.rows()
                 if image_shape is None or suffix in SAVERS:
                     shape = image_shape or (len(rows),)
-                    SAVERS[suffix](part, rows.reshape(*shape, n_sources), array)
+                    save = SAVERS.get(suffix, _save_hdf5)
+                    save(part, rows.reshape(*shape, n_sources), array)
                 elif suffix in TIFF:
                     channels = names if path.stem.lower().endswith(".ome") else ()
                     _save_tiff(part, rows, image_shape, pixel_size, channels)
