@@ -12,6 +12,7 @@ import typer
 
 from bionica import io
 from bionica.cli.console import Console, counted, with_options
+from bionica.core.files import write_atomically
 
 # ------------------------------------------------------------------------------- demo
 
@@ -68,8 +69,8 @@ def demo(options: DemoOptions) -> None:
         )
         findings, picture, page = pages.run(options.seed, console)
         output.mkdir(parents=True, exist_ok=True)
-        io.write_atomically(output / pages.PICTURE, picture)
-        io.write_atomically(output / pages.PAGE, page)
+        write_atomically(output / pages.PICTURE, picture)
+        write_atomically(output / pages.PAGE, page)
         findings["figure"] = str(output / pages.PICTURE)
         findings["page"] = str(output / pages.PAGE)
         console.result(pages.result_lines(findings), findings)

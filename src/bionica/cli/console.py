@@ -43,7 +43,7 @@ from bionica.core.errors import (
     message_of,
     printable,
 )
-from bionica.io import is_disk_full
+from bionica.core.files import is_disk_full
 from bionica.io.reader import log_records
 
 #: ClickException: typer has no name of its own for it, and may or may not bring its own

@@ -36,7 +36,7 @@ from bionica.cli.console import (
 )
 from bionica.cli.options import AUTO, CLASSES, OFFLINE, SeparateOptions
 from bionica.core.errors import Message
-from bionica.io.files import complete_files
+from bionica.core.files import complete_files
 
 #: Bytes of float64 that are fitted, in about 8 times the memory, and by which a stream
 #: is judged at its end.

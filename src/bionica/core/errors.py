@@ -33,7 +33,8 @@ class Message(str):
     def __new__(cls, template: str, *values: object) -> "Message":
         """Render it for Python."""
         message = super().__new__(cls, _rendered(template, values, as_in_python))
-        message.template, message.values = template, values
+        message.template = template
+        message.values = values
         return message
 
     def __reduce__(self) -> tuple[Any, ...]:

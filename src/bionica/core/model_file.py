@@ -34,7 +34,7 @@ import numpy as np
 
 from bionica.core.blocks import Array
 from bionica.core.errors import Message, ModelFileError, printable
-from bionica.io.files import complete_files
+from bionica.core.files import complete_files
 
 FORMAT = 10
 # parsed JSON takes up to 25 times the memory of its text

@@ -1,5 +1,6 @@
-"""Mixtures and sources in files and pipes. `open_reader` chooses a reader by the suffix
-of the file.
+"""Mixtures and sources in files and pipes.
+
+`open_reader` chooses a reader by the suffix of the file.
 """
 
 import math
@@ -12,34 +13,27 @@ from pathlib import Path
 from typing import Any
 
 from bionica.core.errors import InputError, Message, OutputError
-from bionica.io.arrays import (
-    ParquetReader,
-    open_hdf5,
-    open_mat,
-    open_npy,
-    open_npz,
-    open_zarr,
-)
+from bionica.io.arrays import open_hdf5, open_mat, open_npy, open_npz, open_zarr
+from bionica.io.columns import ROW_NAMES, wavelengths_in
 from bionica.io.files import (
     Target,
     check_folder,
     check_targets,
-    is_disk_full,
-    write_atomically,
     write_own,
 )
 from bionica.io.images import IMAGES, open_images
-from bionica.io.instruments import INSTRUMENTS, Measurement, open_instrument, suffix_of
+from bionica.io.instruments import INSTRUMENTS, open_instrument, suffix_of
+from bionica.io.matrix import Measurement
+from bionica.io.parquet import ParquetReader
 from bionica.io.reader import (
-    ROW_NAMES,
     Reader,
     ReadOptions,
     RowSample,
     explain_errors,
     import_optional,
-    wavelengths_in,
 )
-from bionica.io.text import TEXT, TextReader, open_xlsx
+from bionica.io.text import TEXT, TextReader
+from bionica.io.workbook import open_xlsx
 from bionica.io.write import (
     WRITTEN,
     TextWriter,
@@ -67,14 +61,12 @@ __all__ = [
     "check_inputs",
     "check_targets",
     "import_optional",
-    "is_disk_full",
     "open_pipe",
     "open_reader",
     "open_writer",
     "output_files",
     "register",
     "wavelengths_in",
-    "write_atomically",
     "write_own",
 ]
 
@@ -139,7 +131,8 @@ def open_reader(
     """
     options = replace(options, **given)
     paths = check_inputs([inputs] if isinstance(inputs, (str, Path)) else inputs)
-    path, suffix = paths[0], suffix_of(paths[0])
+    path = paths[0]
+    suffix = suffix_of(paths[0])
     _check_together(paths)
     opener, takes = _OPENERS[suffix]
     _check_options(options, suffix, takes)
@@ -210,11 +203,13 @@ def register(suffix: str, read: Callable[[Path], Measurement]) -> None:
     --------
     >>> from bionica.io import Measurement, open_reader, register
     >>> def read_counts(path):
-    ...     return Measurement([[1.0, 2.0], [3.0, 4.0]], axis=[400.0, 410.0], labels=["a", "b"], unit="nm")
+    ...     X = [[1.0, 2.0], [3.0, 4.0]]
+    ...     return Measurement(X, axis=[400.0, 410.0], labels=["a", "b"], unit="nm")
     >>> register(".counts", read_counts)
     >>> import tempfile
-    >>> with tempfile.NamedTemporaryFile(suffix=".counts") as file, open_reader(file.name) as reader:
-    ...     reader.wavelengths, reader.unit
+    >>> with tempfile.NamedTemporaryFile(suffix=".counts") as file:
+    ...     with open_reader(file.name) as reader:
+    ...         reader.wavelengths, reader.unit
     (array([400., 410.]), 'nm')
     """
     INSTRUMENTS[suffix.lower()] = read
@@ -227,7 +222,8 @@ def open_pipe(
     **given: Any,
 ) -> Reader:
     """Read mixtures once from a binary stream of text, as `open_reader` reads files."""
-    options, pipe = replace(options, **given), partial(nullcontext, stream)
+    options = replace(options, **given)
+    pipe = partial(nullcontext, stream)
     return TextReader(Path("standard input"), options, pipe=pipe)
 
 
@@ -240,8 +236,8 @@ def check_inputs(inputs: Sequence[str | Path]) -> list[Path]:
         suffix = suffix_of(path)
         if not path.exists():
             raise InputError(
-                f"{path} does not exist: check the name (the current folder is "
-                f"{Path.cwd()})"
+                f"{path} does not exist: check the name (the current folder is"
+                f" {Path.cwd()})"
             )
         if path.is_dir() and suffix != ".zarr":
             known = Counter(
@@ -257,15 +253,15 @@ def check_inputs(inputs: Sequence[str | Path]) -> list[Path]:
             raise InputError(f"{path} is a file, and Zarr is a folder: give the folder")
         if not path.is_file() and not path.is_dir():
             raise InputError(
-                f"{path} is a pipe or a device, which is read only once: cat {path} | "
-                "bionica separate -"
+                f"{path} is a pipe or a device, which is read only once: cat {path} |"
+                " bionica separate -"
             )
         if suffix not in _OPENERS:
             packed = "unpack it; " * (
                 suffix in (".gz", ".zip", ".bz2", ".xz", ".zst", ".7z")
             )
             raise InputError(
-                f"{path} has the unknown suffix {suffix!r}: {packed}bionica reads "
-                f"{', '.join(_OPENERS)} and pipes"
+                f"{path} has the unknown suffix {suffix!r}: {packed}bionica reads"
+                f" {', '.join(_OPENERS)} and pipes"
             )
     return paths

@@ -20,7 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bionica import plot
-from bionica.io import RowSample, wavelengths_in, write_atomically
+from bionica.core.files import write_atomically
+from bionica.io import RowSample, wavelengths_in
 
 Array = NDArray[Any]
 Sections = list[tuple[str, list[str]]]

@@ -28,7 +28,7 @@ from bionica.core.blocks import some_rows
 from bionica.core.dask import DaskRows
 from bionica.core.errors import DivergenceError, Message
 from bionica.core.samples import warn
-from bionica.io.reader import integer_columns, label_columns
+from bionica.io.columns import integer_columns, label_columns
 from bionica.mixtures.cone.count import count_sources
 from bionica.mixtures.methods import METHODS
 from bionica.mixtures.missing import completed_rows
