@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import bionica
-from bionica import plot
+from bionica.circuits import plot
 from conftest import ONLINE, mixtures
 
 pytest.importorskip("matplotlib")

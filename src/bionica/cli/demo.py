@@ -195,7 +195,7 @@ def demo(
 def _run(seed: int, console: Console) -> tuple[dict[str, Any], tuple[bytes, bytes]]:
     """Return the findings, and the picture and the page."""
     from bionica import datasets, metrics
-    from bionica.mixtures.report import page, text
+    from bionica.core.page import page, text
 
     started = time.perf_counter()
     rng = np.random.default_rng(seed)
@@ -300,8 +300,8 @@ def _draw_images(
     """Return pictures with these names and pixels, one row below the other."""
     from matplotlib.figure import Figure
 
-    from bionica import plot
-    from bionica.mixtures.report import figure_bytes
+    from bionica.circuits import plot
+    from bionica.core.page import figure_bytes
 
     figure = Figure(figsize=(width, 0.4 * width * len(rows)))
     for axes, (names, Y) in zip(
@@ -326,8 +326,8 @@ def _slide(
     """
     from matplotlib.figure import Figure
 
-    from bionica import plot
-    from bionica.mixtures.report import figure_bytes, picture, text
+    from bionica.circuits import plot
+    from bionica.core.page import figure_bytes, picture, text
 
     names, mixtures = (
         [f"{kind} {i + 1}" for i in range(Y.shape[1])] for kind in ("output", "mixture")
@@ -363,7 +363,7 @@ def _section(
     """Return the section of a problem: what was mixed, the networks at work, and their
     errors.
     """
-    from bionica.mixtures.report import beside, drawing, picture, slides, table, text
+    from bionica.core.page import beside, drawing, picture, slides, table, text
 
     def curves(ax: Any) -> None:
         for name, finding in found.items():

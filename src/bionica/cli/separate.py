@@ -880,7 +880,8 @@ class Separation:
         unchecked = diagnosis.unchecked if diagnosis else ""
         lines.append(f"Problems: {' '.join(findings) or f'none found{unchecked}.'}")
         if outputs["report"] or outputs["figures"]:
-            from bionica.mixtures.report import figure_bytes, write_separation
+            from bionica.core.page import figure_bytes
+            from bionica.mixtures.report import write_separation
 
             numbers = np.linspace(n - len(X) + 1 if self.horizon else 1, n, len(X))
             texts: dict[str, Any] = {

@@ -13,11 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bionica import NoncenteredWhitener, datasets, metrics, plot
+from bionica import datasets, metrics
+from bionica.circuits import plot
 from bionica.circuits.paper.plans import MAPS, SETTINGS, TUNED, Reproduction, plans_of
 from bionica.circuits.sweep.run import learn
 from bionica.circuits.sweep.table import Row
 from bionica.core.errors import DivergenceError
+from bionica.core.plot import new_figure
+from bionica.core.whitening import leading
 
 Array = NDArray[Any]
 
@@ -56,13 +59,6 @@ def label_of(network: str) -> str:
 def name_of(network: str) -> str:
     """Return the name of a network in a map, and which settings it has."""
     return label_of(network).split(" (")[0] + (", table 1" if network in TUNED else "")
-
-
-def new_figure(width: float, height: float) -> Any:
-    """Return an empty figure of this size in inches."""
-    from matplotlib.figure import Figure
-
-    return Figure(figsize=(width, height), layout="constrained")
 
 
 def _legend(figure: Any, axis: Any, columns: int) -> None:
@@ -161,7 +157,7 @@ def scatter_figure(config: Reproduction, rows: Sequence[Row]) -> Any:
         "figure1", "d2"
     ].cases()
     *_, S, X, Y = learn(case)
-    whitened = np.asarray(NoncenteredWhitener(2).fit_transform(X))
+    whitened = X @ leading(X, 2).matrix.T
     clouds = (S, X, whitened, Y[:, metrics.match_sources(S, Y).permutation])
     corners = np.array([[0.45, 2.6], [2.5, 0.55], [1.9, 1.9]])
     tracked = [

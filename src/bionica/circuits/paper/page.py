@@ -17,8 +17,8 @@ from bionica.circuits.paper.results import (
     rows_of,
 )
 from bionica.circuits.sweep.table import Row, Table, table_bytes
+from bionica.core.page import Sections, figure_bytes, page, picture, table
 from bionica.io import write_own
-from bionica.mixtures.report import Sections, figure_bytes, page, picture, table
 
 #: Columns of the tables of the page: keys of a row, the second and third of an interval
 #: -> heading.
