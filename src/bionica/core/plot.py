@@ -112,11 +112,7 @@ def images(
 
 
 def weights(
-    W: ArrayLike,
-    *,
-    rows: Names = None,
-    columns: Names = None,
-    ax: Any = None,
+    W: ArrayLike, *, rows: Names = None, columns: Names = None, ax: Any = None
 ) -> Any:
     """Draw a matrix as an image, with zero white and the numbers of a small matrix.
 

@@ -11,15 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bionica.core.page import (
-    Sections,
-    beside,
-    figure_bytes,
-    page,
-    picture,
-    table,
-    text,
-)
+from bionica.core.page import Sections, beside, figure_bytes, page, picture, table, text
 from bionica.core.plot import new_figure
 from bionica.io import RowSample, wavelengths_in, write_atomically
 from bionica.mixtures import plot
