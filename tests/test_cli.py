@@ -46,7 +46,7 @@ def test_import_brings_nothing_heavy_and_nothing_optional():
 
 def test_dir_shows_public_names_only():
     assert set(dir(bionica)) == {*bionica.__all__, "__version__"}
-    assert dir(bionica.plot) == bionica.plot.__all__
+    assert dir(bionica.mixtures.plot) == bionica.mixtures.plot.__all__
 
 
 @pytest.mark.parametrize("command", [[], ["separate"], ["apply"], ["sweep"]])

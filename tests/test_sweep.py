@@ -237,7 +237,7 @@ def test_another_source_of_bionica_is_another_case(tmp_path, monkeypatch):
 
     before = keys()
     assert before == keys()
-    with (package / "networks" / "two_compartment.py").open("a") as file:
+    with (package / "circuits" / "two_compartment.py").open("a") as file:
         file.write("# another rule\n")
     assert not before & keys()
     source_digest.cache_clear()
@@ -347,10 +347,6 @@ def test_a_labelled_baseline_that_equals_a_grid_point_has_its_rows(tmp_path):
         (
             {"network": [{**GRID, "params": {"random_state": 1}}]},
             ["random_state", "seeds"],
-        ),
-        (
-            {"network": [{**GRID, "params": {"precondition": "natural"}}]},
-            ["network[0]: precondition", "StreamingNICA"],
         ),
         (
             {"network": [{**GRID, "published": "d10"}]},

@@ -175,6 +175,7 @@ class NonnegativePCA(OfThePaper, Network):
         (("h", "y", "W_", 1),),
     )
 
+    _takes_whitened: ClassVar = True  # in a stream, and so in a sweep
     _guards: ClassVar = ("silent", "rate")
     W_ = weights(
         "W",

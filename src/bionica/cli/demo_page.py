@@ -130,7 +130,7 @@ def problems(rng: np.random.Generator) -> dict[str, Problem]:
 def run(seed: int, console: Console) -> tuple[dict[str, Any], bytes, bytes]:
     """Return the findings, the picture and the page."""
     from bionica import datasets
-    from bionica.mixtures.report import page, text
+    from bionica.core.page import page, text
 
     started, rng = time.perf_counter(), np.random.default_rng(seed)
     chosen, found = problems(rng), dict[str, dict[str, Any]]()
@@ -253,8 +253,8 @@ def _draw_images(
     """Return pictures with these names and pixels, one row below the other."""
     from matplotlib.figure import Figure
 
-    from bionica import plot
-    from bionica.mixtures.report import figure_bytes
+    from bionica.circuits import plot
+    from bionica.core.page import figure_bytes
 
     figure = Figure(figsize=(width, 0.4 * width * len(rows)))
     for axes, (names, Y) in zip(
@@ -271,8 +271,8 @@ def _slide(about: DemoNetwork, shape: tuple[int, int], moment: Moment) -> str:
     """Return the pictures that the neurons of a network recover, and its circuit."""
     from matplotlib.figure import Figure
 
-    from bionica import plot
-    from bionica.mixtures.report import figure_bytes, picture, text
+    from bionica.circuits import plot
+    from bionica.core.page import figure_bytes, picture, text
 
     t, network, Y, error = moment
     names, mixtures = _numbered("output", Y), _numbered("mixture", Y)
@@ -312,7 +312,7 @@ def _section(
     """Return the section of a problem: what was mixed, the networks at work, and their
     errors.
     """
-    from bionica.mixtures.report import beside, drawing, picture, slides, table, text
+    from bionica.core.page import beside, drawing, picture, slides, table, text
 
     def curves(ax: Any) -> None:
         for name, finding in found.items():

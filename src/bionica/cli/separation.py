@@ -566,7 +566,8 @@ def write_pages(
     texts: dict[str, Any],
 ) -> None:
     """Write --report and --figures."""
-    from bionica.mixtures.report import figure_bytes, write_separation
+    from bionica.core.page import figure_bytes
+    from bionica.mixtures.report import write_separation
 
     command = shlex.join(["bionica", *sys.argv[1:]])
     report = targets.get("report")
