@@ -615,10 +615,11 @@ class Separation:
         """Return an unfitted estimator of --method, with as many sources as --sources
         says or X shows.
         """
-        from bionica.mixtures.cone.count import count_sources
+        from bionica.mixtures.cone.count import rough_cones
+        from bionica.mixtures.verdict.count import count_sources
 
         horizon = {"horizon": self.horizon} if self.horizon else {}
-        d = self.n_sources or int(count_sources(X)[0])
+        d = self.n_sources or int(count_sources(X, rough_cones)[0])
         return getattr(bionica, _CLASSES[self.method])(
             d, random_state=self.seed, **horizon
         )

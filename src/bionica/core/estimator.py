@@ -52,7 +52,7 @@ from bionica.engine.loop import Diverged
 from bionica.engine.rule import REPAIRS, UNSETTLED, finite, pseudoinverse, rule_of
 from bionica.mixtures.missing import has_missing, noise_of_outputs
 from bionica.mixtures.missing import outputs as incomplete_outputs
-from bionica.mixtures.verdict.count import Count
+from bionica.mixtures.verdict.count import Count, undecided
 from bionica.mixtures.verdict.diagnosis import TOLD, Diagnosis, diagnose
 from bionica.mixtures.verdict.findings import (
     CONVERGED,
@@ -60,7 +60,6 @@ from bionica.mixtures.verdict.findings import (
     Finding,
     evidence,
     ranked_findings,
-    undecided,
 )
 
 #: What parameters may be, by name; a class adds its own.

@@ -28,13 +28,13 @@ from bionica.core.dask import DaskRows
 from bionica.core.errors import DivergenceError
 from bionica.core.samples import warn
 from bionica.io.reader import integer_columns, label_columns
-from bionica.mixtures.cone.count import count_sources
+from bionica.mixtures.cone.count import rough_cones
 from bionica.mixtures.cone.minimum_volume_cone import MinimumVolumeCone
 from bionica.mixtures.nica.batch import BatchNICA
 from bionica.mixtures.nica.streaming import StreamingNICA
-from bionica.mixtures.verdict.count import Count
+from bionica.mixtures.verdict.count import Count, count_sources, undecided
 from bionica.mixtures.verdict.diagnosis import Diagnosis
-from bionica.mixtures.verdict.findings import ranked_findings, undecided
+from bionica.mixtures.verdict.findings import ranked_findings
 
 Array = NDArray[Any]
 
@@ -197,7 +197,7 @@ def separate(
             return estimator, estimator.diagnose(rows if data is given else given)
 
     if n_components == "auto":
-        count = count_sources(sample)
+        count = count_sources(sample, rough_cones)
     else:
         count = Count(int(n_components), (), {})
     tried: dict[str, tuple[Any, Diagnosis]] = {}

@@ -20,7 +20,6 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment, linprog
 
-from bionica.core.blocks import row_sample
 from bionica.mixtures.cone.noise import (
     FIRST_C,
     NO_NOISE,
@@ -282,41 +281,6 @@ def settle_walls(
         if r > 1 and max(turn, change) < _STILL:
             return Cone(V, wall, n_iter, hardness == 1)
     return Cone(V, wall, n_iter, False)
-
-
-# --- rough cones, which are compared to count the sources
-
-_FEW = 300  # samples: in more, successive projection finds the largest noise
-# c and m of the walls, one after the other; the last two cones are compared
-_ROUGH = (10.0, 0.0), (1.0, 0.0)
-_ROUGH_SPECTRA = (1.0, 1e2), (1.0, 1e3), (1.0, 1e4)
-_WIDTH = 1e-3  # of the mean of an output: of a wall without noise
-
-
-def rough_cones(U: Array, B: Array, variance: float) -> list[Array]:
-    """Two cones of the samples U (n, d) inside walls that differ in hardness; none if
-    there is no cone. B as in `Data`.
-    """
-    data = unweighted(U)._replace(B=B)
-    try:
-        V = successive_projection(unweighted(U[row_sample(*U.shape, most=_FEW)]))
-        cones = []
-        data = data if feasible(V, data) else data._replace(B=B[:0])
-        for c, m in _ROUGH_SPECTRA if len(data.B) else _ROUGH:
-            V = minimise_on_all(
-                V,
-                data,
-                Wall(*(np.full(len(V), x) for x in (c, variance, _WIDTH, m))),
-                tol=_WIDTH,
-            )[0]
-            cones.append(V)
-        return cones[-2:]
-    except (
-        ArithmeticError,
-        ValueError,
-        np.linalg.LinAlgError,
-    ):  # samples do not determine the facets
-        return []
 
 
 # --- the cone without noise, exactly

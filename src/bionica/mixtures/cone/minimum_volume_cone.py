@@ -35,9 +35,9 @@ from bionica.engine.learner import Buffered
 from bionica.engine.loop import Diverged
 from bionica.engine.rule import finite, shapes
 from bionica.mixtures.cone import sketch
-from bionica.mixtures.cone.count import count_sources
+from bionica.mixtures.cone.count import rough_cones
 from bionica.mixtures.cone.fit import Settings
-from bionica.mixtures.verdict.count import Count
+from bionica.mixtures.verdict.count import Count, count_sources
 from bionica.mixtures.verdict.outliers import are_inliers
 
 Array = NDArray[Any]
@@ -459,7 +459,7 @@ class _ConeLearner:
                     " are not zero."
                 )
             if d == "auto":
-                count = count_sources(sound)
+                count = count_sources(sound, rough_cones)
                 d = count.n_sources
             d = rank if d is None else int(d)
             if d > rank:

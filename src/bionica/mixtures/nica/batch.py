@@ -17,10 +17,11 @@ from bionica.core.parameters import AUTO, COUNT, POSITIVE
 from bionica.core.samples import Array
 from bionica.core.whitening import refine, row_space, wider_than_long
 from bionica.engine.rule import shapes
-from bionica.mixtures.cone.count import count_sources
+from bionica.mixtures.cone.count import rough_cones
 from bionica.mixtures.nica.rotation import rotate
 from bionica.mixtures.nica.whitener import whitening_or_error
-from bionica.mixtures.verdict.findings import CONVERGED, undecided
+from bionica.mixtures.verdict.count import count_sources, undecided
+from bionica.mixtures.verdict.findings import CONVERGED
 from bionica.mixtures.verdict.outliers import Limit, is_inlier, without_outliers
 
 
@@ -168,7 +169,7 @@ class BatchNICA(Separator, Estimator):
             sample = some_rows(rows)
             d: Any = self.n_components
             if d == "auto":
-                self.count_ = count_sources(sample)
+                self.count_ = count_sources(sample, rough_cones)
                 d = self.count_.n_sources
             data = rows
             basis = None

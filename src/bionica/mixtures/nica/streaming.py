@@ -70,8 +70,9 @@ from bionica.engine.rule import (
     register,
     working,
 )
-from bionica.mixtures.cone.count import count_sources
+from bionica.mixtures.cone.count import rough_cones
 from bionica.mixtures.nica import running_whitening as whitening
+from bionica.mixtures.verdict.count import count_sources
 from bionica.mixtures.verdict.findings import CONVERGED, Finding
 
 #: Of lambda (see above).
@@ -501,7 +502,7 @@ def _counted(
     """A network of as many outputs as X has sources; it learns from X, if that is a
     first block.
     """
-    count = count_sources(X.astype(np.float64))
+    count = count_sources(X.astype(np.float64), rough_cones)
     learner = _learner(
         init(count.n_sources, X.shape[1], dtype, np.random.RandomState(seed)), horizon
     )
