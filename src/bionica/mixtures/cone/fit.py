@@ -133,7 +133,7 @@ def hold_known(V: Array, data: Data) -> Array:
     come first.
     """
     if not data.known.size:
-        return np.asarray(V)
+        return V
     edges = np.linalg.inv(V)
     cosines = data.known.T @ edges / np.linalg.norm(edges, axis=0)
     replaced = linear_sum_assignment(-cosines)[1]

@@ -109,7 +109,7 @@ class Channels(NamedTuple):
         """Columns A (q, d) of the channels as columns of the mixtures over the scale,
         (k, d).
         """
-        return np.asarray(self.subspace @ A if self.projected else A)
+        return self.subspace @ A if self.projected else A
 
 
 def find_channels(X: Array, d: int, noise: Any) -> Channels:

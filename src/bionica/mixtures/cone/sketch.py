@@ -282,7 +282,7 @@ def _probe_directions(d: int) -> Array:
     r /= np.linalg.norm(r, axis=2, keepdims=True)
     low, high = _TILTS
     tau = low * (high / low) ** rng.uniform(size=(d, n, 1))
-    return np.asarray((np.eye(d)[:, None] + tau * r).reshape(d * n, d))
+    return (np.eye(d)[:, None] + tau * r).reshape(d * n, d)
 
 
 def extremes(Y: Array) -> Array:

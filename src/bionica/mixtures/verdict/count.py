@@ -180,15 +180,12 @@ def _angles(
         if walled and q < min(k, _MOST + 2):
             spectra = B[row_sample(k, q, most=_FEW), :q]
         Z = X @ B[:, :q]
-        scale = np.sqrt(energy[:q])
-        halves = (
-            [
-                cones(Z[half], spectra, variance)
-                for half in (order[:size], order[-size:])
-            ]
-            for order in orders
-        )
-        angles[q] = float(np.median([_angle(*pair, scale) for pair in halves]))
+        apart = []
+        for order in orders:
+            halves = (order[:size], order[-size:])
+            first, second = (cones(Z[half], spectra, variance) for half in halves)
+            apart.append(_angle(first, second, np.sqrt(energy[:q])))
+        angles[q] = float(np.median(apart))
         last = list(angles.values())[-_BEYOND:]
         if bound not in numbers and q > _BEYOND and min(last) > _AGREE:
             break

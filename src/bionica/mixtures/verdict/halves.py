@@ -71,7 +71,7 @@ class Uncertainty(NamedTuple):
     share: Array
     change: float
 
-    def table(self, names: Sequence[str]) -> list[tuple[str, ...]]:
+    def table(self, names: Sequence[str]) -> list[tuple[str, str, str, str]]:
         """A row of headings, and one of text for each output, with its name."""
         table = [
             ("output", "correlation of halves", "angle, degrees", "standard error")

@@ -94,7 +94,7 @@ class Fit:
     @cached_property
     def residual(self) -> Array:
         """The rows of e = x - A u."""
-        return np.asarray(self.X - self.U @ self.A.T)
+        return self.X - self.U @ self.A.T
 
     @cached_property
     def square(self) -> Array:
@@ -199,7 +199,7 @@ class Fit:
 def energies(E: Array) -> Array:
     """Squared singular values of a matrix, the largest first."""
     gram = E @ E.T if len(E) < E.shape[1] else E.T @ E
-    return np.asarray(np.maximum(np.linalg.eigvalsh(gram)[::-1], 0))
+    return np.maximum(np.linalg.eigvalsh(gram)[::-1], 0)
 
 
 def noise_below_zero(U: Array, i: int) -> float:
@@ -317,7 +317,7 @@ def enlarged(U: Array, free: Array) -> Array:
     share = np.zeros(len(free))
     scale = np.sum(z[:, free] * s, axis=0) / np.sum(s**2, axis=0)
     share[free] = np.mean((z[:, free] - scale * s) ** 2, axis=0)
-    return np.asarray(np.minimum(share, 1))
+    return np.minimum(share, 1)
 
 
 def largest_gap(fit: Fit) -> float:

@@ -106,7 +106,7 @@ class Inliers(ChunkedRows):
 
     def __getitem__(self, rows: slice | Array) -> Array:
         block = self.X[rows]
-        return np.asarray(block[is_inlier(block, self.limit)])
+        return block[is_inlier(block, self.limit)]
 
 
 def _of_inliers(
