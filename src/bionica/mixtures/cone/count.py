@@ -4,7 +4,6 @@
 
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from bionica.core.blocks import row_sample
@@ -36,7 +35,7 @@ def rough_cones(U: Array, B: Array, variance: float) -> list[Array]:
         if not feasible(V, data):
             data = data._replace(B=B[:0])
         for c, m in _ROUGH_SPECTRA if len(data.B) else _ROUGH:
-            wall = Wall(*(np.full(len(V), x) for x in (c, variance, _WIDTH, m)))
+            wall = Wall.uniform(len(V), c, variance, _WIDTH, m)
             V = minimise_on_all(V, data, wall, tol=_WIDTH)[0]
             cones.append(V)
     except (ArithmeticError, ValueError):  # samples do not determine the facets

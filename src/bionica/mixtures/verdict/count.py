@@ -229,7 +229,7 @@ def _leading_directions(X: Array, most: int) -> tuple[Array, Array]:
 
 
 def _bound(energy: Array, rank: int, n: int, k: int) -> tuple[int, bool]:
-    """How many directions exceed white noise, eq. (2); whether it explains all others."""
+    """How many directions exceed white noise, eq. (2); if it explains all others."""
 
     def edge(q: int, sign: int) -> float:
         a = np.sqrt(n - q)

@@ -54,9 +54,11 @@ class Diagnosis:
         If X is nonnegative and its samples follow a smooth curve, so that halves agree
         anyway: the range of shares and spectra that nonnegativity leaves open. None
         otherwise, and without refits.
-    measures, names, mixtures
-        Numbers about the outputs, their names, and those of the mixtures, if X had
-        names.
+    measures : Measures
+        `residual`, the share of the variance of X that the outputs do not explain, and
+        `is_nonnegative`, whether X is, but for noise.
+    names, mixtures : list of str
+        Names of the outputs, and of the mixtures, if X had names.
 
     Examples
     --------
@@ -222,7 +224,7 @@ def diagnose(
             sound[row_sample(*sound.shape)],
             W,
             A,
-            len(rows) if n is None else n,
+            n or len(rows),
             noise=noise,
             uncorrelated=uncorrelated,
             tracking=tracking,
@@ -235,14 +237,9 @@ def diagnose(
             moved, band, shown = _left_open(moved, sound, W, A, judged, n_known)
             found += shown
         found += uncertain(judged, moved)
-    return Diagnosis(
-        ranked_findings(found, tried),
-        moved,
-        band,
-        judged.measures,
-        list(sources),
-        list(mixtures),
-    )
+    names = (list(sources), list(mixtures))
+    ranked = ranked_findings(found, tried)
+    return Diagnosis(ranked, moved, band, judged.measures, *names)
 
 
 def _left_open(

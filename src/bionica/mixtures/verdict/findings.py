@@ -79,7 +79,7 @@ class Finding(NamedTuple):
         return self._replace(remedies=left)
 
     def text(self, sources: Sequence[str] = (), mixtures: Sequence[str] = ()) -> str:
-        """One sentence, or two with a remedy, by these names of outputs and mixtures."""
+        """One sentence, or two with a remedy, by the names of outputs and mixtures."""
         statement = CHECKS[self.name].statement.format(
             sources=_listed("output", self.sources, sources),
             mixtures=_listed("mixture", self.mixtures, mixtures),
@@ -119,7 +119,7 @@ class Check(NamedTuple):
         remedies: tuple[str, ...] | None = None,
         **numbers: Any,
     ) -> Finding:
-        """A finding with this value, and with other numbers that the statement names."""
+        """A finding with this value, and with other numbers that the sentence has."""
         values = {"value": float(value), "error": float(np.sqrt(abs(value)))}
         return Finding(
             self.name,

@@ -4,7 +4,7 @@ samples.
 Half of the samples double the variance of what is fitted, and a bias that falls as 1/n.
 So, with the fits h to halves,
 
-    error^2 = <(h - full)^2>.                                                                                             (1)
+    error^2 = <(h - full)^2>.                                                    (1)
 
 Halves are random (chance), two pairs, or the first and the second half (change in
 time). For outputs and angles, the median of all replaces the average, because a refit
@@ -12,7 +12,7 @@ may start where it does not settle. If the mixing changes in time, neither the f
 the second half gives the fit to all; of a source that is absent from one half, the
 other still does. Spectra a_i and b_i are matched by
 
-    angle_i = arccos(|a_i' b_i| / (|a_i| |b_i|)),                                                                         (2)
+    angle_i = arccos(|a_i' b_i| / (|a_i| |b_i|)),                                (2)
 
 and b_i is scaled to a_i by least squares.
 

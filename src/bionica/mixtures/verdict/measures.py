@@ -33,14 +33,12 @@ class Noise(NamedTuple):
 
 
 class Measures(NamedTuple):
-    """Numbers about outputs on some samples."""
+    """Whether X is nonnegative, but for noise; the share of the variance of X that the
+    outputs leave unexplained.
+    """
 
-    variance: Array
-    noise: Array  # variance of the noise of each output
-    error: Array  # squared, of each output: `Fit.error`
-    negativity: Array  # share of the energy of each linear output that is negative
-    is_nonnegative: bool  # X, but for noise
-    residual: float  # share of the variance of X that the outputs leave unexplained
+    is_nonnegative: bool
+    residual: float
 
 
 class Fit:
@@ -179,21 +177,12 @@ class Fit:
 
     @property
     def measures(self) -> Measures:
-        """What is kept of the fit; little of one with outputs without variance."""
+        """What a diagnosis keeps."""
         if len(self.without_variance):
-            empty = np.zeros(self.d)
-            return Measures(empty, empty, empty, empty, False, 1.0)
-        below = np.mean(np.minimum(self.U, 0) ** 2, axis=0)
+            return Measures(False, 1.0)
         total = float(self.X.var(axis=0).sum())
         left = float(np.sum(self.square - self.residual.mean(axis=0) ** 2))
-        return Measures(
-            self.variance,
-            self.noise.outputs,
-            self.error,
-            below / self.energy,
-            self.is_nonnegative,
-            left / total if total else 0.0,
-        )
+        return Measures(self.is_nonnegative, left / total if total else 0.0)
 
 
 def energies(E: Array) -> Array:
