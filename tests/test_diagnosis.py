@@ -424,3 +424,17 @@ def test_findings_name_the_mixtures_by_their_names():
         "0 nm"
         in bionica.separate(X, 2, method="batch", random_state=0).diagnosis_.details
     )
+
+
+def test_the_outputs_of_anything_can_be_judged():
+    """Without refits, by matrices alone; these must fit X."""
+    S = sparse(3000, 3)
+    A = np.random.default_rng(0).random((3, 3)) * S.std(axis=0)
+    X = S / S.std(axis=0) @ A.T
+    assert diagnose(X, np.linalg.inv(A), A).ok
+    assert names(diagnose(X.tolist(), 3 * np.linalg.inv(A), A / 3)) == ["scale"]
+    with pytest.raises(ValueError, match=r"components has shape \(3, 3\) and mixing"):
+        diagnose(X[:, :2], np.linalg.inv(A), A)
+    X[7, 1] = np.nan
+    with pytest.raises(ValueError, match=r"X\[7, 1\]"):
+        diagnose(X, np.linalg.inv(A), A)

@@ -825,9 +825,9 @@ def test_a_signal_beyond_the_sources_adds_to_the_error_of_each():
     S *= np.sqrt([1, 2, 4, 0.2]) / np.sqrt(np.mean(S**2, axis=0))
     W = Q[:, :3].T
     X = S @ Q.T
-    seen = measures.Fit(X, W, W.T, N, noise=np.zeros(3), uncorrelated=False).measures
+    seen = measures.Fit(X, W, W.T, N, noise=np.zeros(3), uncorrelated=False)
     # what one mixture holds may be its noise
     square = np.square(S[:, 3:] @ Q[:, 3:].T).mean(axis=0).max()
     np.testing.assert_allclose(
-        (seen.error - seen.noise)[:2] / np.array([1, 2]), 0.2 - square, rtol=0.05
+        (seen.error - seen.noise.outputs)[:2] / np.array([1, 2]), 0.2 - square, rtol=0.05
     )

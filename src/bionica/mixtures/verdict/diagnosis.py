@@ -203,9 +203,9 @@ def diagnose(
     >>> from bionica import TwoCompartmentNICA
     >>> from bionica.mixtures.verdict import diagnose
     >>> rng = np.random.default_rng(0)
-    >>> S = rng.exponential(size=(5000, 3)) * (rng.random((5000, 3)) < 0.5)
-    >>> X = S @ rng.random((3, 3))
-    >>> circuit = TwoCompartmentNICA(3, random_state=0).fit(X)
+    >>> S = rng.exponential(size=(5000, 2)) * (rng.random((5000, 2)) < 0.5)
+    >>> X = S @ np.array([[1.0, 0.3], [0.5, 1.0]])
+    >>> circuit = TwoCompartmentNICA(2, random_state=0).fit(X)
     >>> diagnose(X, circuit.components_, circuit.mixing_).ok
     True
     """
