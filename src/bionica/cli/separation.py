@@ -174,10 +174,11 @@ def new_network(options: SeparateOptions, X: Any) -> Any:
 
     It has as many sources as --sources says or X shows.
     """
-    from bionica.mixtures.cone.count import count_sources
+    from bionica.mixtures.cone.count import rough_cones
+    from bionica.mixtures.verdict.count import count_sources
 
     horizon = {"horizon": options.horizon} if options.horizon else {}
-    d = options.n_sources or int(count_sources(X)[0])
+    d = options.n_sources or int(count_sources(X, rough_cones)[0])
     cls = getattr(bionica, CLASSES[options.chosen_method])
     return cls(d, random_state=options.seed, **horizon)
 

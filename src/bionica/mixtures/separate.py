@@ -29,13 +29,13 @@ from bionica.core.dask import DaskRows
 from bionica.core.errors import DivergenceError, Message
 from bionica.core.samples import warn
 from bionica.io.columns import integer_columns, label_columns
-from bionica.mixtures.cone.count import count_sources
+from bionica.mixtures.cone.count import rough_cones
 from bionica.mixtures.methods import METHODS
 from bionica.mixtures.missing import completed_rows
 from bionica.mixtures.separator import names_of
-from bionica.mixtures.verdict.count import Count
+from bionica.mixtures.verdict.count import Count, count_sources, undecided
 from bionica.mixtures.verdict.diagnosis import Diagnosis
-from bionica.mixtures.verdict.findings import ranked_findings, undecided
+from bionica.mixtures.verdict.findings import ranked_findings
 
 Array = NDArray[Any]
 
@@ -141,7 +141,7 @@ def separate(
     task = _Task(data, given, sample, random_state, cone)
     count = Count(n_components, (), {})  # type: ignore[arg-type]
     if n_components == "auto":
-        count = count_sources(sample)
+        count = count_sources(sample, rough_cones)
     tried: dict[str, tuple[Any, Diagnosis]] = {}
     why = "the options ask for it"
     if known_mixing is not None:

@@ -35,11 +35,12 @@ from bionica.core.parameters import (
 from bionica.core.samples import given_matrix
 from bionica.core.whitening import rank_of
 from bionica.mixtures.cone import sketch
-from bionica.mixtures.cone.count import count_sources
+from bionica.mixtures.cone.count import rough_cones
 from bionica.mixtures.cone.fit import Settings
 from bionica.mixtures.missing import completed_rows
 from bionica.mixtures.separator import EstimatesMissing, MixtureSeparator
-from bionica.mixtures.verdict.findings import Finding, undecided
+from bionica.mixtures.verdict.count import count_sources, undecided
+from bionica.mixtures.verdict.findings import Finding
 from bionica.mixtures.verdict.outliers import are_inliers
 
 #: The arrays of the state of a stream: q channels, m stored samples, s directions of a
@@ -370,7 +371,7 @@ class MinimumVolumeCone(EstimatesMissing, MixtureSeparator, OnlineEstimator):
             rank = rank_of(sound.z, centred=False)
             d = self.n_components
             if d == "auto" and rank:
-                self.count_ = count_sources(sound.z)
+                self.count_ = count_sources(sound.z, rough_cones)
                 d = self.count_.n_sources
             d = rank if d is None else d
             self._check_number(d, rank, X)

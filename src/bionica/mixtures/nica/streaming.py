@@ -68,10 +68,11 @@ from bionica.engine.rule import (
     register,
     working,
 )
-from bionica.mixtures.cone.count import count_sources
+from bionica.mixtures.cone.count import rough_cones
 from bionica.mixtures.nica import running_whitening as whitening
 from bionica.mixtures.separator import MixtureSeparator
-from bionica.mixtures.verdict.findings import CONVERGED, Finding, undecided
+from bionica.mixtures.verdict.count import count_sources, undecided
+from bionica.mixtures.verdict.findings import CONVERGED, Finding
 
 #: Of lambda (see above).
 LARGE_ANGLE = 10.0
@@ -472,7 +473,7 @@ class StreamingNICA(MixtureSeparator, RuleEstimator):
 
     def _start(self, X: Array) -> None:
         """Count the sources of some samples, and begin with as many outputs."""
-        self.count_ = count_sources(X.astype(np.float64))
+        self.count_ = count_sources(X.astype(np.float64), rough_cones)
         k = X.shape[1]
         dtype = self._waiting.dtype
         rng = np.random.RandomState(self._seed)
