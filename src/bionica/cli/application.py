@@ -1,0 +1,277 @@
+"""`apply`: the sources of new files by a model that `separate --model` or `save` wrote.
+
+It learns nothing. The mixtures of a file must be those of the model.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+import bionica
+from bionica import io
+from bionica.cli.console import Console, Force, Json, Quiet, command, counted, one_line
+from bionica.cli.mixtures import (
+    ReadingOptions,
+    default_output,
+    differing_channel,
+    energies,
+    share_of,
+)
+from bionica.cli.separation import sample_size
+
+#: How much more may be unexplained than where the model was fitted, as a share of the
+#: energy and in each cell: noise may have one size, or grow with the light.
+_MORE, _ROUNDING = 3.0, 1e-6
+
+
+@dataclass(kw_only=True)
+class Apply(ReadingOptions):
+    """Find the sources of new files by a model that has been fitted. The
+    sources of x.csv are written to x-sources.csv.
+
+    \b
+    bionica separate day1.csv --sources 3 --model model.npz
+    bionica apply model.npz day2.csv day3.csv
+
+    Mixtures must be those of the model: by their wavelengths, or by their names
+    in any order.
+    """  # noqa: D301
+
+    model: Annotated[
+        Path,
+        typer.Argument(
+            metavar="MODEL", help="A model: bionica separate ... --model FILE."
+        ),
+    ]
+    inputs: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="INPUT", help="Files of mixtures; each is read by itself."
+        ),
+    ]
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="File for the sources."),
+    ] = None
+    interpolate: Annotated[
+        bool,
+        typer.Option("--interpolate", help="Interpolate to the model's wavelengths."),
+    ] = False
+    force: Force = False
+    json: Json = False
+    quiet: Quiet = False
+
+    def run(self) -> None:
+        """Write the sources of each file, and say how much they leave unexplained."""
+        paths = [default_output(path) for path in self.inputs]
+        if self.output is not None:
+            if len(self.inputs) > 1:
+                raise typer.BadParameter(
+                    "-o names one file: omit it for several inputs, whose sources are "
+                    "written beside them"
+                )
+            paths = [self.output]
+        console = self.console = Console(json=self.json, quiet=self.quiet)
+        with console.session(interrupted="Interrupted: files that are complete stay"):
+            network = self.network = bionica.load(self.model)
+            self.check_files(paths)
+            reading = self.reading()
+            # Blocks are arrays, which have no names.
+            self.names = [*vars(network).pop("feature_names_in_", [])]
+            d = counted(len(network.components_), "sources")
+            lines = [f"{d} by {type(network).__name__} of {self.model}."]
+            files = []
+            for path, target in zip(self.inputs, paths, strict=True):
+                with io.open_reader(path, reading) as reader:
+                    result = self.transform(reader, target)
+                lines.append(result.pop("line"))
+                files.append({"input": str(path), **result})
+            summary = {"model": str(self.model), "sources": len(network.components_)}
+            console.result(lines, {**summary, "files": files, "notes": console.notes})
+
+    def check_files(self, paths: list[Path]) -> None:
+        """Raise if the sources of an input cannot be written, before anything is."""
+        read = io.check_inputs(self.inputs)
+        name = "-o" if self.output else "the output"
+        targets = []
+        for path, target in zip(self.inputs, paths, strict=True):
+            io.check_format(target, images=path.suffix.lower() in io.PIXELS)
+            files = io.output_files(target, len(self.network.components_))
+            targets += [io.Target(name, file, self.force) for file in files]
+        io.check_targets(targets, [self.model, *read])
+
+    def reading(self) -> io.ReadOptions:
+        """Return how files are read: as the model remembers, unless options say."""
+        from sklearn.utils import get_tags
+
+        of_fit, given = self.of_fit(), self.origin()
+        for name in sorted(of_fit.keys() - {"unexplained", "residual"}):
+            how = "and so the inputs are read"
+            if name in given:
+                how = f"and the inputs are read with {given[name]:g}"
+            if given.get(name) != of_fit[name]:
+                option = name.replace("_", "-")
+                self.console.note(
+                    f"{self.model} was fitted with --{option} {of_fit[name]:g}, {how}"
+                )
+        missing = get_tags(self.network).input_tags.allow_nan and not self.interpolate
+        return self.for_reader(of_fit | given, missing)
+
+    def of_fit(self) -> dict[str, float]:
+        """Return what the model remembers of its own input."""
+        return getattr(self.network, "origin_", {})
+
+    def transform(self, reader: Any, target: Path) -> dict[str, Any]:
+        """Write the sources of a file; return what was found, and a line about it."""
+        from bionica.mixtures.verdict.findings import saturation
+
+        network, of_fit = self.network, self.of_fit()
+        choose = self.matching(reader)
+        self.console.note_input(reader)
+        X, _, blocks = reader.sample_and_blocks(sample_size(reader))
+        columns = [reader.column(j) for j in range(X.shape[1])]
+        problems = [one_line(one.text((), columns)) for one in saturation(X)]
+        A = np.asarray(network.mixing_, float)
+        names = [*network.get_feature_names_out()]
+        n = reader.n_samples
+        energy = np.zeros(2)
+        largest = (-1.0, 0)  # residual and its sample
+        with io.open_writer(
+            target, len(names), np.float64, names=names, **reader.layout
+        ) as writer:
+            seen = 0
+            for block, labels in blocks:
+                X = choose(block)
+                Y = network.transform(X)
+                writer.write(Y, labels)
+                left = energies(X, Y, A)
+                energy += left.sum(axis=1)
+                worst = int(left[0].argmax())
+                largest = max(largest, (float(left[0, worst]), seen + worst))
+                seen += len(X)
+        where = f"sample {largest[1] + 1}"
+        if reader.image_shape:
+            y, x = divmod(largest[1], reader.image_shape[1])
+            where = f"pixel y={y}, x={x}"
+        share, before = share_of(energy), of_fit.get("unexplained")
+        if before is not None:
+            where += f"; {before:.2%} where the model was fitted"
+            residual = energy[0] / (n * len(A))
+            is_more = residual > _MORE * of_fit.get("residual", np.inf)
+            if is_more and share > _MORE * max(before, _ROUNDING):
+                problems.append(
+                    "much more is unexplained than where the model was fitted: other "
+                    "sources, or other conditions."
+                )
+        files = [str(file) for file in io.output_files(target, len(names))]
+        line = (
+            f"{reader.name}: {counted(n, 'samples')}, {share:.2%} of their energy "
+            f"unexplained (most in {where})."
+        )
+        line += "".join(f" Problem: {problem}" for problem in problems)
+        return {
+            "line": f"{line} Wrote {', '.join(files)}",
+            "samples": n,
+            "output": files,
+            "unexplained": share,
+            "unexplained_by_the_fit": before,
+            "largest_residual": largest[1] + 1,
+            "problems": problems,
+        }
+
+    # --- the mixtures of the model, of those of a file
+
+    def matching(self, reader: Any) -> Callable[[Any], Any]:
+        """Return what makes the mixtures of the model of those of a file.
+
+        InputError if they are others.
+        """
+        k = self.network.n_features_in_
+        there, unit = io.wavelengths_in(self.names, any_order=True)
+        here, _ = io.wavelengths_in([*reader.names], any_order=True)
+        if there is not None and here is not None:
+            return self.by_wavelengths(reader, here, there, unit)
+        if self.interpolate:
+            raise io.InputError(
+                f"--interpolate needs wavelengths in {reader.name} and in "
+                f"{self.model}: omit it"
+            )
+        if self.names and reader.header:
+            return self.by_names(reader)
+        if reader.n_features != k:
+            raise io.InputError(
+                f"{reader.name} has {reader.n_features} mixtures, and {self.model} "
+                f"learned from {k}: choose them with --use"
+            )
+        unnamed = reader.name if self.names else self.model
+        self.console.note(
+            f"{reader.name}: the names of its mixtures were not compared: {unnamed} "
+            "has none"
+        )
+        return lambda block: block
+
+    def by_wavelengths(
+        self, reader: Any, here: Any, there: Any, unit: str | None
+    ) -> Callable[[Any], Any]:
+        """Compare wavelengths of a file with those of the model, or interpolate."""
+        model = self.model
+        differing = differing_channel(here, there, reader.unit, unit)
+        if differing is None:
+            return lambda block: block
+        if unit and reader.unit and unit != reader.unit:
+            raise io.InputError(
+                f"{reader.name} has wavelengths in {reader.unit}, and {model} in "
+                f"{unit}: convert them"
+            )
+        if not self.interpolate:
+            what = f"differs: {differing}"
+            if len(here) != len(there):
+                what = f"has {len(here)} wavelengths, and {model} {len(there)}"
+            raise io.InputError(
+                f"{reader.name} {what}: pass --interpolate, or choose others with --use"
+            )
+        if there.min() < here.min() or there.max() > here.max():
+            raise io.InputError(
+                f"{reader.name} has wavelengths from {here.min():g} to "
+                f"{here.max():g}, and {model} {there.min():g} to {there.max():g}: they "
+                "cannot be extrapolated"
+            )
+        order = np.argsort(here)
+        rows = np.eye(len(here))[:, order]
+        weights = np.stack([np.interp(there, here[order], row) for row in rows])
+        self.console.note(
+            f"{reader.name}: its {len(here)} wavelengths were interpolated to the "
+            f"{len(there)} of {model}"
+        )
+        return lambda block: block @ weights
+
+    def by_names(self, reader: Any) -> Callable[[Any], Any]:
+        """Find the mixtures of the model by name."""
+        model, known, names = self.model, self.names, [*reader.names]
+        if len({*names}) < len(names) and names != known:
+            raise io.InputError(
+                f"{reader.name} has names of mixtures that repeat, and are not those "
+                f"of {model}: rename them"
+            )
+        missing = [name for name in known if name not in names]
+        if missing:
+            raise io.InputError(
+                f"{reader.name} has no mixture {missing[0]!r}, from which {model} "
+                f"learned: it has {', '.join(names[:20])}"
+            )
+        columns = [names.index(name) for name in known]
+        others = [name for name in names if name not in known]
+        if columns != [*range(len(names))]:
+            left_out = f", and left out: {', '.join(others[:20])}" if others else ""
+            self.console.note(
+                f"{reader.name}: its mixtures were put in the order of "
+                f"{model}{left_out}"
+            )
+        return lambda block: block[:, columns]
+
+
+apply = command(Apply)
