@@ -99,17 +99,6 @@ def test_methods_and_json(tmp_path, problem, method):
     assert summary["tried"].get(summary["method"], []) == []
 
 
-@pytest.mark.parametrize("method", ["two-compartment", "local"])
-def test_a_network_is_said_to_be_a_model_of_a_circuit(tmp_path, problem, method):
-    arguments = ["--sources", 3, "--method", method, "--json", "-o", tmp_path / "y.npy"]
-    summary = json.loads(
-        separate(write(tmp_path / "x.npy", problem[1]), *arguments).stdout
-    )
-    assert "model of a neural circuit: streaming, batch and cone" in summary["notes"][0]
-    assert summary["method"] in bionica.__all__
-    assert np.load(tmp_path / "y.npy").shape == (4000, 3)
-
-
 def test_the_method_and_the_sources_do_not_depend_on_the_size_of_the_file(
     tmp_path, monkeypatch
 ):
@@ -133,14 +122,6 @@ def test_the_method_and_the_sources_do_not_depend_on_the_size_of_the_file(
     assert np.abs(np.load(tmp_path / "x-sources.npy").sum(axis=1) - 1).max() < 0.1
     assert summaries[0]["method"] == summaries[1]["method"]
     assert len(summaries[1]["notes"]) > len(summaries[0]["notes"])
-
-
-def test_an_online_method_learns_from_all_samples_of_a_large_file(
-    tmp_path, problem, monkeypatch
-):
-    monkeypatch.setattr(command_line, "IN_MEMORY", 8 * 5 * 2000)
-    separate(write(tmp_path / "x.npy", problem[1]), *AT_ONCE, "--model", tmp_path / "m")
-    assert bionica.load(tmp_path / "m").n_samples_seen_ == 4000
 
 
 def test_with_a_horizon_each_source_of_a_file_is_computed_when_its_sample_arrives(
@@ -412,7 +393,7 @@ def test_a_pipe_continues_where_it_stopped(tmp_path, problem):
     before = (tmp_path / "m").read_bytes()
     for option, message in (
         (["--sources", 2], "--sources 3"),
-        (["--method", "interneuron"], "--method streaming"),
+        (["--method", "cone"], "--method streaming"),
     ):
         assert message in refused(
             *command, tmp_path / "no.csv", *option, "-q", fed=text(X)
@@ -517,8 +498,8 @@ def test_nobody_listens(tmp_path, problem):
 
 @pytest.mark.parametrize("n_read", [0, 1])
 def test_nobody_listens_any_more_before_the_network_starts(problem, n_read):
-    """LocalNICA is silent for its first 100 samples."""
-    arguments = [*COMMAND, "-", "--sources", "3", "--method", "local"]
+    """The number and the method are chosen by the first 1,000 samples."""
+    arguments = [*COMMAND, "-", "--sources", "3"]
     with subprocess.Popen(arguments, stdin=-1, stdout=-1, stderr=-1) as process:
         process.stdin.write(b"a,b,c,d,e\n" + text(problem[1][:20]).encode() * n_read)
         process.stdin.flush()
@@ -543,13 +524,6 @@ def test_a_pipe_whose_answers_are_all_zero_is_an_error(problem):
     ended = separate("-", *AT_ONCE, fed=text(X[:1]), code=1)
     assert "ended after 1 sample, and every output was zero: give more" in ended.stderr
     assert (numbers(ended) == 0).all()
-
-
-def test_too_few_samples_to_start_are_said_to_be(tmp_path, problem):
-    few = text(problem[1][:50])
-    network = ["--sources", 3, "--method", "local"]
-    separate("-", *network, "-o", tmp_path / "y.csv", fed=few, code=1)
-    assert left(tmp_path) == []
 
 
 def test_ctrl_c_ends_a_recording_from_a_pipe(tmp_path, problem):

@@ -81,8 +81,9 @@ demo = command(Demo)
 
 # -------------------------------------------------------------------------- reproduce
 
-_TARGETS = "figure1 figure2 figure3 figure4 figure5 table1 convergence all".split()
-Target = StrEnum("Target", {name: name for name in _TARGETS})  # type: ignore[misc]
+Target = StrEnum(
+    "Target", "figure1 figure2 figure3 figure4 figure5 table1 convergence all"
+)
 _ALL = Target("all")
 
 
@@ -219,7 +220,7 @@ reproduce = command(Reproduce)
 
 
 @dataclass
-class SweepPlan:
+class Sweep:
     """Run many networks at once: every setting of a plan, on every data set,
     from every seed.
 
@@ -266,7 +267,8 @@ class SweepPlan:
         if self.plan is None:
             message = "PLAN is missing: bionica sweep --example > plan.toml makes one"
             raise typer.BadParameter(message)
-        from bionica.circuits.sweep.run import RESULTS, Sweep
+        from bionica.circuits.sweep.run import RESULTS
+        from bionica.circuits.sweep.run import Sweep as Run
 
         started = time.perf_counter()
         folder = self.output or Path(f"{self.plan.stem}-results")
@@ -279,9 +281,10 @@ class SweepPlan:
             own = str(self.plan.resolve().parent)
             if own not in sys.path:
                 sys.path.append(own)  # for the user's own estimators
-            plan = Sweep(self.plan, folder, n_jobs=self.jobs or -1, force=self.force)
+            plan = Run(self.plan, folder, n_jobs=self.jobs or -1, force=self.force)
             before, missing = len(plan.outcomes), len(plan.missing)
-            summary = {"cases": before + missing, "finished before": before}
+            summary: dict[str, Any] = {"cases": before + missing}
+            summary["finished before"] = before
             summary["engine"] = plan.engine
             if self.dry_run:
                 lines = _described(plan.plan)
@@ -308,7 +311,7 @@ class SweepPlan:
             console.result(lines, summary | {"notes": console.notes})
 
 
-sweep = command(SweepPlan)
+sweep = command(Sweep)
 
 
 def _described(plan: Any) -> list[str]:

@@ -22,7 +22,6 @@ import platform
 import select
 import signal
 import sys
-import threading
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator

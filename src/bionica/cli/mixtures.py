@@ -75,13 +75,18 @@ class ReadingOptions:
         given = {name: getattr(self, name) for name in levels}
         return {name: float(x) for name, x in given.items() if x is not None}
 
+    @property
+    def decimal_mark(self) -> str | None:
+        """--decimal."""
+        return self.decimal and self.decimal.value
+
     def for_reader(self, origin: dict[str, float], missing: bool) -> io.ReadOptions:
         """Return the options of `io.open_reader`, with these levels of a detector."""
         names = {field.name for field in fields(ReadingOptions)}
         given = {name: getattr(self, name) for name in names}
         given |= {name: level for name, level in origin.items() if name in names}
         given["optical_density"] = bool(given["optical_density"])
-        given["decimal"] = self.decimal and self.decimal.value
+        given["decimal"] = self.decimal_mark
         given = {name: value for name, value in given.items() if value is not None}
         return io.ReadOptions(missing=missing, **given)
 

@@ -155,9 +155,16 @@ class Separate(ReadingOptions):
     def run(self) -> None:
         """Open the input, fit it, answer it and say what was found."""
         self.started = time.monotonic()
+        self.from_pipe = self.inputs == ["-"]
         self.check_options()
-        self.path = self.sources_path()
         self.n_sources = None if self.sources == "auto" else int(self.sources)
+        self.path = self.sources_path()
+        self.targets = {
+            "model": self.model,
+            "mixing": self.mixing,
+            "report": self.report,
+            "figures": self.figures,
+        }
         self.known_names: list[str] = []  # of the first sources
         self.stop: BaseException | None = None  # what ended a pipe
         self.console = Console(
@@ -165,7 +172,7 @@ class Separate(ReadingOptions):
         )
         with self.console.session(interrupted="Interrupted: nothing was written"):
             self.check_files()
-            self.origin_ = self.origin()  # what `apply` must know of the fit
+            self.fitted_with = self.origin()  # what `apply` must know
             with self.open_input() as self.reader:
                 if self.from_pipe or self.horizon:
                     self.separate_stream()
@@ -173,11 +180,6 @@ class Separate(ReadingOptions):
                     self.separate_file()
 
     # --- before anything is read
-
-    @property
-    def from_pipe(self) -> bool:
-        """Whether the input is standard input."""
-        return self.inputs == ["-"]
 
     def check_options(self) -> None:
         """Raise if options are wrong, or contradict each other."""
@@ -251,7 +253,8 @@ class Separate(ReadingOptions):
         replaced = {"model": self.force or self.resume, "figures": False}
         targets = [
             io.Target(f"--{name}", target, replaced.get(name, self.force))
-            for name, target in self.targets().items()
+            for name, target in self.targets.items()
+            if target is not None
         ]
         if self.path is None:
             inputs.append(Path("/dev/stdout"))
@@ -262,19 +265,13 @@ class Separate(ReadingOptions):
             targets += [io.Target("-o", file, self.force) for file in files]
         io.check_targets(targets, inputs)
 
-    def targets(self) -> dict[str, Path]:
-        """Return the files beside the sources, by the names of their options."""
-        names = ("model", "mixing", "report", "figures")
-        given = {name: getattr(self, name) for name in names}
-        return {name: path for name, path in given.items() if path is not None}
-
     def open_input(self) -> Any:
         """Return the reader of the input."""
         if self.from_pipe:
             self.stdin = StandardInput(typer.get_binary_stream("stdin"))
-            return io.open_pipe(self.stdin, self.for_reader(self.origin_, False))
-        missing = self.horizon is None and self.method != "streaming"
-        return io.open_reader(self.inputs, self.for_reader(self.origin_, missing))
+            return io.open_pipe(self.stdin, self.for_reader(self.fitted_with, False))
+        missing = not self.horizon and self.method != "streaming"
+        return io.open_reader(self.inputs, self.for_reader(self.fitted_with, missing))
 
     # --- a file
 
@@ -282,9 +279,9 @@ class Separate(ReadingOptions):
         """Fit the input, or evenly spread samples of a large one, and transform it."""
         reader, console = self.reader, self.console
         X, labels, blocks = reader.sample_and_blocks(sample_size(reader))
-        n = reader.n_samples
+        n = self.n = reader.n_samples
         console.note_input(reader)
-        self.check_size(n)
+        self.check_size()
         if len(X) < n:
             console.note(
                 f"{len(X):,} evenly spread samples of {n:,} are fitted (32 MiB)"
@@ -299,16 +296,16 @@ class Separate(ReadingOptions):
             )
         network = self.network = self.fit(X)
         energy = energies(X, network.transform(X), network.mixing_).sum(axis=1)
-        self.origin_["unexplained"] = share_of(energy)
-        self.origin_["residual"] = float(energy[0]) / X.size
+        self.fitted_with["unexplained"] = share_of(energy)
+        self.fitted_with["residual"] = float(energy[0]) / X.size
         self.save_model()
         with console.progress("Writing", n) as advance:
             self.write(self.transformed(blocks, advance), X.dtype)
-        self.finish(X, labels, n)
+        self.finish(X, labels)
 
-    def check_size(self, n: int) -> None:
+    def check_size(self) -> None:
         """Raise if a file may be transposed, or is too small."""
-        reader = self.reader
+        reader, n = self.reader, self.n
         k = reader.n_features
         size = f"{reader.name} has {counted(n, 'samples')} of {self.mixtures()}"
         is_known = (  # the file says that rows are samples
@@ -355,20 +352,20 @@ class Separate(ReadingOptions):
         table of spectra.
         """
         here, _ = io.wavelengths_in(self.reader.names, any_order=True)
-        is_text = path.suffix.lower() in (*io.TEXT, ".xlsx")
-        header = True if is_text and here is not None else None
+        k = self.reader.n_features
+        header = None
+        if here is not None and path.suffix.lower() in (*io.TEXT, ".xlsx"):
+            header = True
         for axis in (0, 1):
-            decimal = self.decimal and self.decimal.value
-            form = {"axis": axis, "header": header, "decimal": decimal}
-            with io.open_reader(path, **form) as reader:
+            form = io.ReadOptions(axis=axis, header=header, decimal=self.decimal_mark)
+            with io.open_reader(path, form) as reader:
                 spectra, labels = reader.sample(2**20)
-            if reader.n_features == self.reader.n_features:
+            if reader.n_features == k:
                 break
         else:
             raise io.InputError(
                 f"--known {path} holds {spectra.shape[1]} x {len(spectra)} values, the "
-                f"input has {self.reader.n_features} mixtures: interpolate its "
-                "spectra, or --skip mixtures"
+                f"input has {k} mixtures: interpolate its spectra, or --skip mixtures"
             )
         there, _ = io.wavelengths_in(reader.names, any_order=True)
         if header and there is None:
@@ -397,24 +394,25 @@ class Separate(ReadingOptions):
     # --- a stream
 
     def separate_stream(self) -> None:
-        """Answer each sample, of a pipe or of a file, with what was learned before it."""
+        """Answer each sample with what was learned before it: of a pipe, or a file."""
         first, blocks = self.start_stream()
-        rows = min(self.horizon or 2**62, IN_MEMORY // (8 * self.reader.n_features))
-        rows = max(FIRST, rows)
-        seen = io.RowSample(rows)
-        recent = deque[Any](maxlen=rows)  # that a network with --horizon remembers
+        self.n = 0
+        rows = IN_MEMORY // (8 * self.reader.n_features)
+        recent = deque[Any](maxlen=max(FIRST, min(self.horizon or rows, rows)))
         if self.from_pipe:
             self.stdin.defer_interrupts()
-        outputs = self.answers(chain(first, blocks), seen, recent)
+        outputs = self.answers(chain(first, blocks), recent)
         is_complete = self.write(outputs, first[0][0].dtype)
-        n = seen.n_seen
-        if n:  # no sample that the model has learned from is lost
+        if self.n:  # no sample that the model has learned from is lost
             self.save_model()
         if not is_complete:
             return
-        X = np.array(recent) if self.horizon else seen.sample()[0]
-        self.network.diagnosis_ = self.network.diagnose(X) if len(X) > 1 else None
-        self.finish(X, (), n)
+        if self.n == 1:
+            self.console.note("one sample is too few to judge by")
+        else:
+            X = np.array(recent)
+            self.network.diagnosis_ = self.network.diagnose(X)
+            self.finish(X, ())
         if isinstance(self.stop, io.InputError):
             raise self.stop
         if self.stop and self.json:  # the object says so
@@ -431,51 +429,53 @@ class Separate(ReadingOptions):
         It answers the first ones too.
         """
         reader = self.reader
-        is_resumed = self.resume and self.saved_network()
+        resumed = None
+        if self.resume and self.model:
+            resumed = self.saved_network(self.model)
         self.console.say(f"Reading {reader.name}")
         blocks = reader.labelled_blocks()
         first = [next(blocks)]
         self.console.note_input(reader)
-        if not is_resumed:
+        if resumed is None:
             self.network = self.new_network(first, blocks)
-        elif reader.n_features != self.network.n_features_in_:
+            return first, blocks
+        self.network = resumed
+        if reader.n_features != resumed.n_features_in_:
             raise io.InputError(
-                f"{self.model} learned from {self.network.n_features_in_} mixtures, "
+                f"{self.model} learned from {resumed.n_features_in_} mixtures, "
                 f"and {reader.name} has {reader.n_features}: choose the same ones with "
                 "--use, or start again without --resume"
             )
         return first, blocks
 
-    def saved_network(self) -> bool:
-        """Take the network of an earlier run, if it exists."""
-        if not self.model.exists():
-            self.console.say(
-                f"There is no {self.model} yet: starting from the beginning"
-            )
-            return False
-        network = self.network = bionica.load(self.model)
+    def saved_network(self, model: Path) -> Any:
+        """Return the network of an earlier run, if it exists."""
+        if not model.exists():
+            self.console.say(f"There is no {model} yet: starting from the beginning")
+            return None
+        network = bionica.load(model)
         vars(network).pop("feature_names_in_", None)  # blocks are arrays without names
         name = type(network).__name__
-        method = {cls: method for method, cls in METHODS.items()}.get(name, "batch")
-        if method == "batch":
+        methods = {"StreamingNICA": "streaming", "MinimumVolumeCone": "cone"}
+        if name not in methods:
             raise io.InputError(
-                f"{self.model} holds a {name}, which cannot learn from a stream: start "
+                f"{model} holds a {name}, which cannot learn from a stream: start "
                 "again with --force"
             )
         for option, now, before in (
-            ("method", self.method, method),
-            ("sources", self.n_sources, len(self.names())),
+            ("method", self.method, methods[name]),
+            ("sources", self.n_sources, number_of_sources(network)),
             ("horizon", self.horizon, network.horizon),
         ):
             if now not in (None, "auto", before):
                 raise io.InputError(
-                    f"{self.model} learned with --{option} {before}: omit --{option}"
+                    f"{model} learned with --{option} {before}: omit --{option}"
                 )
         self.console.note(
-            f"{self.model} is continued: the input must begin after the last sample "
-            "that was answered"
+            f"{model} is continued: the input must begin after the last sample that "
+            "was answered"
         )
-        return True
+        return network
 
     def new_network(self, first: list[Any], blocks: Iterator[Any]) -> Any:
         """Return an estimator that can learn on, of the method that suits the first
@@ -515,11 +515,11 @@ class Separate(ReadingOptions):
         stream.choice_ = network.choice_
         return stream
 
-    def answers(self, blocks: Iterable[Any], seen: Any, recent: Any) -> Iterator[Any]:
+    def answers(self, blocks: Iterable[Any], recent: Any) -> Iterator[Any]:
         """Yield the outputs of each block as it arrives, and the labels beside it.
 
-        Samples that were answered are added to `seen` and `recent`, by which the stream
-        is judged, and the model is saved now and then.
+        Samples that were answered are counted, and added to `recent`, by which the
+        stream is judged; the model is saved now and then.
         """
         saved = self.started
         is_silent = True
@@ -528,7 +528,7 @@ class Separate(ReadingOptions):
                 Y = self.network.partial_fit_transform(block)
                 yield Y, labels
                 is_silent = is_silent and not Y.any()
-                seen.add(block)
+                self.n += len(block)
                 recent.extend(block)
                 if self.path is None and time.monotonic() - saved > SAVE_EVERY:
                     self.save_model()
@@ -539,16 +539,15 @@ class Separate(ReadingOptions):
             self.stop = error  # samples come once: keep what was made of them
         if is_silent and self.model is None and self.stop is None:
             raise io.InputError(
-                f"{self.reader.name} ended after {counted(seen.n_seen, 'samples')}, "
-                "and every output was zero: give more, or continue later with --model "
-                "FILE"
+                f"{self.reader.name} ended after {counted(self.n, 'samples')}, and "
+                "every output was zero: give more, or continue later with --model FILE"
             )
 
     # --- the results
 
     def names(self) -> list[str]:
         """Return the names of the sources, known ones first."""
-        d, known = len(self.network.components_), self.known_names
+        d, known = number_of_sources(self.network), self.known_names
         # A known source_1 is of another fit, and may be another one than ours.
         numbers = [int(match[1]) for match in map(_NUMBERED.fullmatch, known) if match]
         last = max(d, *numbers) if numbers else len(known)
@@ -561,7 +560,7 @@ class Separate(ReadingOptions):
             return
         network = self.network
         network.source_names_ = self.names()
-        network.origin_ = self.origin_
+        network.origin_ = self.fitted_with
         if self.reader.header:
             network.feature_names_in_ = np.array(self.reader.names, dtype=object)
         network.save(self.model)
@@ -589,33 +588,34 @@ class Separate(ReadingOptions):
             io.check_format(path)
         return io.open_writer(path, len(names), dtype, names=names, **reader.layout)
 
-    def finish(self, X: Any, labels: Any, n: int) -> None:
-        """Write the spectra and the report, and print the result.
+    def finish(self, X: Any, labels: Any) -> None:
+        """Write the spectra and the report of samples, and print the result.
 
         Three lines: what was done, the estimated errors, and problems.
         """
         names = self.names()
-        targets = self.targets()
+        files = []
+        if self.path is not None:
+            files = [str(file) for file in io.output_files(self.path, len(names))]
         if self.mixing is not None:
             self.write_spectra(self.mixing, names)
         spoken = [name.replace("_", " ") for name in names]
         found = self.problems(spoken)
-        lines = self.lines(n, spoken, found)
+        lines = self.lines(spoken, found)
         if self.report is not None or self.figures is not None:
-            self.write_pages(X, labels, n, spoken, lines)
-        files = []
-        if self.path is not None:
-            files = [str(file) for file in io.output_files(self.path, len(names))]
-        written = list(files)
-        for name, path in targets.items():
-            written.append(f"{path} ({'spectra' if name == 'mixing' else name})")
-        if written:
-            lines.append(f"Wrote {', '.join(written)}")
-        summary = self.summary(n, found)
-        summary |= {"interrupted": self.stop is not None, "output": files}
-        for name in ("model", "mixing", "report", "figures"):
-            summary[name] = str(targets[name]) if name in targets else None
-        self.console.result(lines, summary)
+            self.write_pages(X, labels, spoken, lines)
+        written = {
+            name: None if path is None else str(path)
+            for name, path in self.targets.items()
+        }
+        listed = [*files]
+        for name, path in written.items():
+            if path:
+                listed.append(f"{path} ({'spectra' if name == 'mixing' else name})")
+        if listed:
+            lines.append(f"Wrote {', '.join(listed)}")
+        data = self.summary(found) | {"interrupted": self.stop is not None}
+        self.console.result(lines, {**data, "output": files, **written})
 
     def write_spectra(self, path: Path, names: list[str]) -> None:
         """Write --mixing."""
@@ -627,19 +627,19 @@ class Separate(ReadingOptions):
             writer.write(spectra, [np.array(names)])
 
     def write_pages(
-        self, X: Any, labels: Any, n: int, names: list[str], lines: list[str]
+        self, X: Any, labels: Any, names: list[str], lines: list[str]
     ) -> None:
         """Write --report and --figures."""
         from bionica.core.page import figure_bytes
         from bionica.mixtures.report import write_separation
 
-        first = n - len(X) + 1 if self.horizon else 1
+        first = self.n - len(X) + 1 if self.horizon or self.from_pipe else 1
         figures = write_separation(
             self.report,
             self.network,
             self.reader,
             X,
-            numbers=np.linspace(first, n, len(X)),
+            numbers=np.linspace(first, self.n, len(X)),
             labels=labels,
             names=names,
             lines=[*lines, *self.console.notes],
@@ -656,8 +656,6 @@ class Separate(ReadingOptions):
 
     def problems(self, names: list[str]) -> list[str]:
         """Return the gravest findings against the fit, in words."""
-        if self.network.diagnosis_ is None:
-            return ["One sample is too few to judge by."]
         mixtures = [self.reader.column(j) for j in range(self.reader.n_features)]
         dark = self.offset or 0.0  # levels are named as they stand in the file
         sentences = []
@@ -668,17 +666,17 @@ class Separate(ReadingOptions):
             sentences.append(sentence[:1].upper() + sentence[1:])
         return sentences
 
-    def lines(self, n: int, names: list[str], found: list[str]) -> list[str]:
+    def lines(self, names: list[str], found: list[str]) -> list[str]:
         """Return what was done, the errors of the sources, and problems, in words."""
         network, diagnosis = self.network, self.network.diagnosis_
+        done = counted(len(names), "sources")
         choice = getattr(network, "choice_", None)
-        number = counted(len(names), "sources")
         if choice and choice.candidates:
-            number += f" (or {', '.join(map(str, choice.candidates))})"
-        done = f"{number} in {counted(n, 'samples')} of {self.mixtures()}"
+            done += f" (or {', '.join(map(str, choice.candidates))})"
+        done += f" in {counted(self.n, 'samples')} of {self.mixtures()}"
         done += f" by {type(network).__name__}"
         lines = [f"{done}: {choice.why}." if choice else f"{done}."]
-        if diagnosis and diagnosis.uncertainty_:
+        if diagnosis.uncertainty_:
             error = diagnosis.uncertainty_.sources
             least_sure = sorted(np.argsort(-error)[:_NAMED].tolist())
             errors = ", ".join(f"{names[i]} {error[i]:.1%}" for i in least_sure)
@@ -688,42 +686,41 @@ class Separate(ReadingOptions):
                 f"Estimated errors: {errors} (standard error, in percent of the "
                 "standard deviation)."
             )
-        none = f"none found{diagnosis.unchecked if diagnosis else ''}."
-        lines.append(f"Problems: {' '.join(found) or none}")
-        return lines
+        none = f"none found{diagnosis.unchecked}."
+        return [*lines, f"Problems: {' '.join(found) or none}"]
 
-    def summary(self, n: int, found: list[str]) -> dict[str, Any]:
+    def summary(self, found: list[str]) -> dict[str, Any]:
         """Return the result as data, but for what was written."""
         network, diagnosis = self.network, self.network.diagnosis_
         choice = getattr(network, "choice_", None)
-        tried = {}
-        if choice:
-            for name, verdict in choice.tried.items():
-                tried[name] = [finding.name for finding in verdict.findings]
-        uncertainty = band = None
-        if diagnosis and diagnosis.uncertainty_:
-            names = ("correlation", "angle", "sources")
-            halves = diagnosis.uncertainty_
-            uncertainty = {name: getattr(halves, name).tolist() for name in names}
-        if diagnosis and diagnosis.band_:
-            band = diagnosis.band_.width.tolist()
+        tried = choice.tried if choice else {}
+        halves, band = diagnosis.uncertainty_, diagnosis.band_
+        names = ("correlation", "angle", "sources")
         return {
             "input": self.inputs,
             "sources": len(network.components_),
             "mixtures": self.reader.n_features,
-            "samples": n,
+            "samples": self.n,
             "method": type(network).__name__,
             "choice": choice.why if choice else None,
-            "candidates": list(choice.candidates) if choice else [],
+            "candidates": choice.candidates if choice else [],
             "seconds": round(time.monotonic() - self.started, 3),
-            "tried": tried,
-            "ok": bool(diagnosis and diagnosis.ok),
-            "uncertainty": uncertainty,
-            "band": band,
+            "tried": {
+                name: [finding.name for finding in verdict.findings]
+                for name, verdict in tried.items()
+            },
+            "ok": diagnosis.ok,
+            "uncertainty": halves and {name: getattr(halves, name) for name in names},
+            "band": band and band.width,
             "diagnosis": found,
             "notes": self.console.notes,
-            "change_detected": bool(getattr(network, "change_detected_", False)),
+            "change_detected": getattr(network, "change_detected_", False),
         }
+
+
+def number_of_sources(network: Any) -> int:
+    """Return it also of a network that has not learned yet."""
+    return getattr(network, "n_components_", network.n_components)
 
 
 def sample_size(reader: Any) -> int:
