@@ -53,7 +53,7 @@ def _integers(value: Any, key: str, least: int) -> int | tuple[int, ...]:
 
 
 def _hashable(value: Any) -> Any:
-    """Return lists and arrays as tuples, and "none", for want of it in TOML, as None."""
+    """Return lists and arrays as tuples, and "none", which TOML needs, as None."""
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if isinstance(value, list | tuple):
