@@ -2,7 +2,6 @@
 
 import signal
 import sys
-from pathlib import Path
 
 import hypothesis
 import numpy as np
@@ -11,8 +10,6 @@ import pytest
 import bionica
 from bionica.core.estimator import Estimator, OfThePaper, OnlineEstimator
 from bionica.io import open_reader, open_writer
-
-sys.path.insert(0, str(Path(__file__).parent))
 
 # In the background job of a shell children would not hear Ctrl-C either.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

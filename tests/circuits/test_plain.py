@@ -22,7 +22,7 @@ from bionica.engine import loop
 from bionica.engine.rule import RULES, variant
 from conftest import mixtures
 
-PAGE = (Path(__file__).parents[1] / "docs" / "write-your-own-rule.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "write-your-own-rule.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 FOLDER = tempfile.TemporaryDirectory()
 (Path(FOLDER.name) / "of_the_page.py").write_text("\n".join([BLOCKS[0], *BLOCKS[2:7]]))

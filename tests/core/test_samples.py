@@ -1,7 +1,7 @@
 """One door: every public method takes each kind of input with the numbers of the plain
 array, or refuses it in the same words.
 
-``python tests/test_samples.py`` prints the table of methods and kinds.
+``python tests/core/test_samples.py`` prints the table of methods and kinds.
 """
 
 import re

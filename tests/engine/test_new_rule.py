@@ -24,7 +24,7 @@ from conftest import mixtures
 
 # The rule of CONTRIBUTING.md, a rectified Hebbian network, as a module outside of the
 # package.
-CONTRIBUTING = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text()
+CONTRIBUTING = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text()
 SOURCE = "\n".join(re.findall(r"```python\n(.*?)```", CONTRIBUTING, re.DOTALL))
 FOLDER = tempfile.TemporaryDirectory()
 OUTSIDE = Path(FOLDER.name)

@@ -16,7 +16,7 @@ from bionica.circuits.paper import Reproduction, claims_of, plans_of, results
 from bionica.circuits.paper.plans import NETWORKS, CorrelationFloor
 from bionica.circuits.sweep.table import Table
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def cases(experiment, setting, **options):
@@ -268,7 +268,7 @@ def test_the_page_says_where_everything_is():
         "mixing",
     ):
         assert thing in named
-    tests = "".join(path.read_text() for path in (ROOT / "tests").glob("test_*.py"))
+    tests = "".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
     for row in INDEX:
         assert len(row) == 4, row
         assert all(cell.strip() for cell in row), row
