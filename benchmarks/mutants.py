@@ -168,11 +168,7 @@ def tests_of(path: Path, package: Path) -> tuple[str, ...]:
     best = max(
         (key for key in TESTS if f"{name}/".startswith(f"{key}/")), key=len, default=""
     )
-    return (
-        (str(path), *map(file_of, TESTS[best]))
-        if TESTS.get(best)
-        else ()
-    )
+    return (str(path), *map(file_of, TESTS[best])) if TESTS.get(best) else ()
 
 
 def run(arguments: tuple[str, ...], folder: Path, limit: float) -> tuple[bool, str]:

@@ -2,6 +2,8 @@
 
 import signal
 import sys
+import tempfile
+from pathlib import Path
 
 import hypothesis
 import numpy as np
@@ -10,6 +12,7 @@ import pytest
 import bionica
 from bionica.core.estimator import Estimator, OfThePaper, OnlineEstimator
 from bionica.io import open_reader, open_writer
+from model_zip import unpack
 
 # In the background job of a shell children would not hear Ctrl-C either.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -49,6 +52,29 @@ def mixtures_for(cls, n, d, k, dtype=np.float64):
     whitened already.
     """
     return mixtures(n, d, d if cls is bionica.NonnegativePCA else k, dtype=dtype)[1]
+
+
+def made(cls, n_components=None, **params):
+    """An estimator with the seed 0, if it takes one."""
+    seed = {"random_state": 0} if "random_state" in cls().get_params() else {}
+    return cls(n_components, **seed, **params)
+
+
+def learned(model):
+    """The arrays of a model's file, by name: all that it has learned, and waits for."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model"
+        model.save(path)
+        return unpack(path.read_bytes())[1]
+
+
+def same_bits(a, b):
+    """Whether two models have learned the same, to the last bit."""
+    left = learned(a)
+    right = learned(b)
+    return left.keys() == right.keys() and all(
+        np.array_equal(left[name], right[name]) for name in left
+    )
 
 
 def reaction(k1=0.2, k2=0.05, noise=0.003, seed=0):

@@ -14,7 +14,6 @@ from bionica import (
     MinimumVolumeCone,
     NoncenteredWhitener,
     StreamingNICA,
-    TwoCompartmentNICA,
 )
 from bionica.datasets import mix, sparse_uniform
 
@@ -74,24 +73,6 @@ def test_river_checks(river_transformer):
     from river import checks
 
     checks.check_estimator(river_transformer(StreamingNICA(random_state=0)))
-
-
-def test_river_checks_of_a_local_rule(river_transformer, monkeypatch):
-    """River's data hold a date near 7e5: local rules, which assume mixtures of unit
-    variance, diverge there unless it is scaled.
-    """
-    from river import checks
-    from river.preprocessing import StandardScaler
-
-    def scaled(model, scale=1, datasets=checks._yield_datasets):
-        for samples in datasets(model, scale):
-            scaler = StandardScaler()
-            yield [
-                (scaler.learn_one(x) or scaler.transform_one(x), y) for x, y in samples
-            ]
-
-    monkeypatch.setattr(checks, "_yield_datasets", scaled)
-    checks.check_estimator(river_transformer(TwoCompartmentNICA(3, random_state=0)))
 
 
 def test_river_transformer_is_the_estimator(river_transformer, X):

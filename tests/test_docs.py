@@ -144,11 +144,6 @@ def test_pages_name_files_options_and_functions_that_exist():
         assert missing == [], page.relative_to(ROOT)
 
 
-def test_no_page_or_example_names_a_parameter_that_is_gone():
-    files = [*PAGES, *(ROOT / "examples").rglob("*.py")]
-    assert [str(path) for path in files if "precondition" in path.read_text()] == []
-
-
 def resolves(name):
     """Whether a dotted name is something of the package."""
     try:

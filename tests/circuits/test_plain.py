@@ -136,47 +136,6 @@ class Algorithm1(Parameters, PlainNetwork):
         return np.linalg.solve(state["W_ny"] @ state["W_yn"], state["W_xy"])
 
 
-class TwoLayers(Parameters, PlainNetwork):
-    shapes = {  # noqa: RUF012
-        "W_xh": "dk",
-        "W_hg": "dd",
-        "W_hy": "dd",
-        "W_yy": "dd",
-        "x_bar": "k",
-        "h_bar": "d",
-        "g_bar": "d",
-    }
-    step = staticmethod(reference.two_layer_nsm_step)
-
-    @staticmethod
-    def unmixing(state):
-        first = np.linalg.solve(state["W_hg"].T @ state["W_hg"], state["W_xh"])
-        return np.linalg.solve(state["W_yy"], state["W_hy"]) @ first
-
-
-@pytest.mark.parametrize(
-    ("plain", "compiled"),
-    [
-        (Algorithm1, bionica.InterneuronNICA(3, n_interneurons=4, average=False)),
-        (TwoLayers, bionica.TwoLayerNSM(3)),
-    ],
-    ids=lambda given: getattr(given, "__name__", ""),
-)
-def test_steps_of_the_reference_are_plain_rules(plain, compiled):
-    X = mixtures(250, 3, 4)[1]
-    ours = plain(3)
-    Y = ours.partial_fit_transform(X)
-    first = plain(3)._learner_for(4, X.dtype).state
-    init = {name: getattr(first, name) for name in plain.shapes if name.startswith("W")}
-    compiled.set_params(init=init, eta0=0.02, decay=1e-3, guards=False, random_state=0)
-    np.testing.assert_allclose(
-        Y, compiled.partial_fit_transform(X), rtol=1e-9, atol=1e-10
-    )
-    np.testing.assert_allclose(
-        ours.components_, compiled.components_, rtol=1e-9, atol=1e-10
-    )
-
-
 # --- variants
 
 
@@ -342,16 +301,6 @@ def test_mistakes_of_a_plain_rule():
         network.partial_fit(np.repeat(X, 3, axis=0))
     np.testing.assert_array_equal(network.W_xz_, W)
     np.testing.assert_array_equal(X, before)
-
-
-def test_a_plain_network_need_not_have_a_random_state():
-    X = mixtures(300, 2)[1]
-
-    class Short(AsPrinted):
-        def __init__(self, n_components=None, eta0=0.1):
-            super().__init__(n_components, eta0=eta0)
-
-    Short(2).fit(X).diagnose(X)
 
 
 def test_random_numbers_of_a_plain_rule_do_not_depend_on_calls():

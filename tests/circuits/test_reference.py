@@ -309,38 +309,6 @@ def test_every_guard_alone_and_all_together(Neural):
             assert repairs[guards[0]] > 0, f"{guards[0]} was not provoked"
 
 
-# few samples
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_nonnegative_pca_whitens_with_all_samples():
-    d = 3
-    k = 5
-    X = mixtures(300, d, k, seed=8)[1]
-    F = reference.noncentered_whitening(X, d)
-    init = {"W": np.linalg.qr(np.random.default_rng(9).standard_normal((d, d)))[0]}
-    ours = bionica.NonnegativePCA(
-        d, init=init, guards=False, eta0=0.02, decay=1e-3, random_state=0
-    )
-    ours.fit(X)
-    # Eigenvectors have no sign of their own: whitening may differ by a reflection of
-    # each direction.
-    signs = np.sign(np.sum(ours.whitening_ * F, axis=1))
-    np.testing.assert_allclose(ours.whitening_, signs[:, None] * F, rtol=1e-9)
-    F = ours.whitening_
-    state = reference.nonnegative_pca(d, k, np.random.default_rng(0), F) | {
-        "W": init["W"].copy()
-    }
-    reference.run(
-        reference.nonnegative_pca_step,
-        state,
-        X,
-        reference.learning_rate(np.arange(300), 0.02, 1e-3),
-    )
-    np.testing.assert_allclose(ours.W_, state["W"], rtol=RTOL, atol=RTOL)
-    np.testing.assert_allclose(
-        ours.transform(X[:5]), np.maximum(X[:5] @ F.T @ state["W"].T, 0), atol=RTOL
-    )
-
-
 def test_float32_follows_float64(Network):
     """Single precision stays single, and near the double precision network."""
     X = mixtures_for(Network, 700, 3, 4)

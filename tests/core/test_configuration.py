@@ -3,16 +3,14 @@ before and after a fit.
 """
 
 import pickle
-import warnings
 
 import numpy as np
 import pytest
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import NotFittedError
 
 import bionica
-from bionica.mixtures.cone.minimum_volume_cone import MinimumVolumeCone
-from conftest import ESTIMATORS, ONLINE, mixtures, mixtures_for
-from test_estimators import seed_of
+from bionica import MinimumVolumeCone
+from conftest import ESTIMATORS, ONLINE, made, mixtures, mixtures_for
 
 # few samples
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -107,12 +105,13 @@ def every_parameter(classes):
 def test_what_a_model_learned_with_is_frozen(cls, name, tmp_path):
     X = data()
     value = other(cls, name)
-    model = cls(2, **seed_of(cls)).fit(X)
+    model = made(cls, 2).fit(X)
     learned = model.get_params()
     Y = model.transform(X)
     bits = pickle.dumps(model.mixing_)
     model.set_params(**{name: value})
-    assert np.array_equal(model.transform(X), Y) and pickle.dumps(model.mixing_) == bits
+    assert np.array_equal(model.transform(X), Y)
+    assert pickle.dumps(model.mixing_) == bits
     model.save(tmp_path / "model")
     loaded = bionica.load(tmp_path / "model")
     assert loaded.get_params() == learned
@@ -169,7 +168,7 @@ def test_every_parameter_has_an_effect(cls, name):
     beside = BESIDE.get((cls.__name__, name), BESIDE.get(name, {}))
     beside = {key: value for key, value in beside.items() if key in cls().get_params()}
     first, second = (
-        cls(**{"n_components": 2, **seed_of(cls), **beside, **own})
+        made(cls, 2).set_params(**beside | own)
         for own in ({}, {name: other(cls, name)})
     )
     assert result(first.fit(X), X) != result(second.fit(X), X)
@@ -179,25 +178,15 @@ def test_every_parameter_has_an_effect(cls, name):
 def test_nothing_can_be_seen_before_a_fit(cls, tmp_path):
     X = data()
     unfitted = cls()
-    fitted = cls(2).fit(data())
-    names = {
-        name
-        for name in {*dir(cls), *vars(fitted)}
-        if name.endswith("_") and name[0] != "_"
-    }
+    fitted = cls(2).fit(X)
+    names = {name for name in {*dir(cls), *vars(fitted)} if name.endswith("_")}
+    names = {name for name in names if name[0] != "_"}
     assert {"components_", "mixing_", "n_components_", "n_features_in_"} <= names
-    for name in names:
-        with pytest.raises(
-            NotFittedError, match=f"This {cls.__name__} has seen no sample"
-        ):
-            getattr(unfitted, name)
-        assert not hasattr(unfitted, name)
+    assert [name for name in names if hasattr(unfitted, name)] == []
     uses = dict.fromkeys(("transform", "inverse_transform", "score", "diagnose"), X)
     for name, given in (uses | {"transform_one": X[0], "save": tmp_path / "x"}).items():
         if hasattr(cls, name):
-            with pytest.raises(
-                NotFittedError, match=f"This {cls.__name__} has seen no sample"
-            ):
+            with pytest.raises(NotFittedError):
                 getattr(unfitted, name)(given)
     with pytest.raises(NotFittedError):
         unfitted.get_feature_names_out()
@@ -207,9 +196,11 @@ def test_what_separate_found_does_not_survive_another_fit():
     X = data()
     for method in ("batch", "cone"):
         model = bionica.separate(X, 2, method=method, random_state=0)
-        assert model.diagnosis_ and model.choice_
+        assert model.diagnosis_
+        assert model.choice_
         model.fit(X)
-        assert not hasattr(model, "diagnosis_") and not hasattr(model, "choice_")
+        assert not hasattr(model, "diagnosis_")
+        assert not hasattr(model, "choice_")
     for cls in (bionica.BatchNICA, MinimumVolumeCone, bionica.StreamingNICA):
         model = cls("auto", random_state=0).fit(X)
         assert model.count_.n_sources == model.n_components_
@@ -238,16 +229,17 @@ def test_a_stream_that_waits_keeps_its_samples(cls):
     assert np.array_equal(model.components_, never.partial_fit(X[150:]).components_)
 
 
-@pytest.mark.parametrize("cls", ESTIMATORS)
-def test_mixtures_that_do_not_vary_are_called_so(cls):
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", ConvergenceWarning)
-        try:
-            cls(1, **seed_of(cls)).fit(np.full((500, 3), 2.0))
-        except ValueError as error:
-            caught.append(error)
-    said = " ".join(str(getattr(one, "message", one)) for one in caught)
-    assert "not vary" in said and "inf" not in said, said
+@pytest.mark.parametrize(
+    ("cls", "said"),
+    [
+        (bionica.BatchNICA, pytest.raises(ValueError, match="not vary")),
+        (MinimumVolumeCone, pytest.warns(ConvergenceWarning, match="not vary")),
+        (bionica.StreamingNICA, pytest.warns(ConvergenceWarning, match="not vary")),
+    ],
+)
+def test_mixtures_that_do_not_vary_are_called_so(cls, said):
+    with said:
+        cls(1, random_state=0).fit(np.full((500, 3), 2.0))
 
 
 def test_a_class_of_the_user_with_our_name_is_another(tmp_path):
@@ -263,20 +255,3 @@ def test_a_class_of_the_user_with_our_name_is_another(tmp_path):
     del globals()["StreamingNICA"]
     with pytest.raises(bionica.ModelFileError, match="import its module first"):
         bionica.load(tmp_path / "model")
-
-
-def test_annotations_that_are_text_keep_validation():
-    source = """
-from __future__ import annotations
-import bionica
-
-class Mine(bionica.StreamingNICA):
-    def __init__(self, n_components: int | None = None, *, horizon: int | None = None, n_epochs: int = 1,
-                 shuffle: bool = False, random_state: object = None) -> None:
-        super().__init__(n_components, horizon=horizon, n_epochs=n_epochs, shuffle=shuffle, random_state=random_state)
-"""
-    scope = {"__name__": "user"}
-    exec(source, scope)
-    for parameters in ({"n_components": -1}, {"horizon": "long"}, {"shuffle": 3}):
-        with pytest.raises(ValueError, match=next(iter(parameters))):
-            scope["Mine"](**parameters).partial_fit(data())

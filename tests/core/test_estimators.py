@@ -9,15 +9,21 @@ import warnings
 
 import numpy as np
 import pytest
-import scipy.sparse
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from threadpoolctl import threadpool_limits
 
 import bionica
 from bionica import BatchNICA, MinimumVolumeCone, NoncenteredWhitener, NonnegativePCA
-from bionica.engine.rule import to_arrays
-from conftest import ESTIMATORS, NETWORKS, mixtures, mixtures_for
+from conftest import (
+    ESTIMATORS,
+    NETWORKS,
+    learned,
+    made,
+    mixtures,
+    mixtures_for,
+    same_bits,
+)
 
 SINGLE_LAYER = [bionica.InterneuronNICA, bionica.TwoCompartmentNICA]
 FAST = {"guards": False, "eta0": 1e-3, "power": 0.6}
@@ -35,24 +41,6 @@ SETTINGS = [
     *((Network, {"average": False}, np.float64) for Network in SINGLE_LAYER),
     (bionica.StreamingNICA, {"horizon": 60}, np.float64),
 ]
-
-
-def seed_of(cls):
-    return {"random_state": 0} if "random_state" in cls().get_params() else {}
-
-
-def same_bits(a, b):
-    def arrays(network):
-        learner = network._learner
-        return {"waiting": learner.waiting} | (
-            {} if learner.state is None else to_arrays(learner.state)
-        )
-
-    left = arrays(a)
-    right = arrays(b)
-    return left.keys() == right.keys() and all(
-        np.array_equal(left[name], right[name]) for name in left
-    )
 
 
 @parametrize_with_checks(
@@ -103,18 +91,6 @@ def test_blocks_inside_fit_do_not_show(Network, monkeypatch):
     assert same_bits(whole, Network(random_state=0).fit(X))
 
 
-def test_output_as_each_sample_arrives_is_that_of_the_weights_before(Neural):
-    _, X = mixtures(301, 3)
-    network = Neural(random_state=0)
-    network.set_params(
-        **{"average": False} if hasattr(network, "average") else {}
-    ).partial_fit(X[:300])
-    before = network.transform(X[300:])
-    np.testing.assert_allclose(
-        network.partial_fit_transform(X[300:]), before, atol=1e-12
-    )
-
-
 def test_epochs_and_shuffling(Network):
     _, X = mixtures(200, 3)
     twice = Network(random_state=0, n_epochs=2).fit(X)
@@ -127,27 +103,14 @@ def test_epochs_and_shuffling(Network):
     assert same_bits(shuffled, Network(random_state=0, shuffle=True).fit(X))
 
 
+NUMBERS = np.array([[1.0, 2, 3], [1, 2, 3]])
+#: What scikit-learn's checks and `test_samples` do not show: that nothing changes.
 BAD = {
-    "NaN": (np.array([[1.0, 2, 3], [1, np.nan, 3]]), ValueError, r"X\[1, 1\] is NaN"),
-    "infinity": (
-        np.array([[1.0, 2, 3], [1, 2, -np.inf]]),
-        ValueError,
-        r"X\[1, 2\] is infinity",
-    ),
-    "width": (np.ones((2, 4)), ValueError, "4 features.*expecting 3 features"),
-    "empty": (np.ones((0, 3)), ValueError, "0 sample"),
-    "no columns": (np.ones((3, 0)), ValueError, "0 feature"),
-    "text": (
-        np.array([["a", "b", "c"]]),
-        ValueError,
-        "could not convert string|dtype='numeric'",
-    ),
-    "sparse": (scipy.sparse.eye(3, format="csr"), TypeError, "[Ss]parse.*dense"),
-    "complex": (np.ones((2, 3)) * 1j, ValueError, "Complex data not supported"),
-    "one dimension": (np.ones(3), ValueError, "Expected 2D array"),
+    "NaN": (NUMBERS / [1, np.nan, 1], r"X\[0, 1\] is NaN"),
+    "infinity": (NUMBERS - [0, 0, np.inf], r"X\[0, 2\] is infinity"),
+    "width": (np.ones((2, 4)), "4 features.*expecting 3 features"),
+    "text": ([["a", "b", "c"]], "could not convert string|dtype='numeric'"),
 }
-
-
 BAD_SAMPLES = [
     ([1.0, np.nan, 3.0], "NaN"),
     ([1.0, 2.0], r"shape \(2,\)"),
@@ -162,28 +125,24 @@ BAD_SAMPLES = [
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("cls", ESTIMATORS)
 def test_bad_input_names_itself_and_changes_nothing(cls):
-    model = cls(3, **seed_of(cls)).fit(mixtures(400, 3)[1])
+    model = made(cls, 3).fit(mixtures(400, 3)[1])
     before = pickle.dumps(model)
-    methods = [
-        name
-        for name in ("partial_fit", "partial_fit_transform", "transform", "fit")
-        if hasattr(model, name)
-    ]
-    for case, (X, error, message) in BAD.items():
-        if case == "NaN" and model._takes_missing:
+    for case, (X, message) in BAD.items():
+        if case == "NaN" and model.__sklearn_tags__().input_tags.allow_nan:
             continue
-        # fit starts again with any width
-        for method in methods[: -1 if case == "width" else None]:
-            with pytest.raises(error, match=message):
-                getattr(model, method)(X)
-            assert pickle.dumps(model) == before, (method, case)
+        for method in ("partial_fit", "partial_fit_transform", "transform", "fit"):
+            if method == "fit" and case == "width":
+                continue  # it starts again with any width
+            if hasattr(model, method):
+                with pytest.raises(ValueError, match=message):
+                    getattr(model, method)(X)
+                assert pickle.dumps(model) == before, (method, case)
     for x, message in BAD_SAMPLES:
-        for method in (
-            ("learn_one", "transform_one") if hasattr(model, "learn_one") else ()
-        ):
-            with pytest.raises(ValueError, match=message):
-                getattr(model, method)(x)
-            assert pickle.dumps(model) == before, (method, x)
+        for method in ("learn_one", "transform_one"):
+            if hasattr(model, method):
+                with pytest.raises(ValueError, match=message):
+                    getattr(model, method)(x)
+                assert pickle.dumps(model) == before, (method, x)
 
 
 def test_bad_first_sample_leaves_the_network_unfitted(Network):
@@ -196,9 +155,8 @@ def test_bad_first_sample_leaves_the_network_unfitted(Network):
             method(X)
     with pytest.raises(ValueError, match="NaN"):
         network.learn_one([np.nan, 1])
-    assert not hasattr(network, "n_features_in_") and not hasattr(
-        network, "components_"
-    )
+    assert not hasattr(network, "n_features_in_")
+    assert not hasattr(network, "components_")
 
 
 @pytest.mark.parametrize(
@@ -240,9 +198,7 @@ def test_bad_parameters_name_themselves(Network, parameter, value):
     with pytest.raises((ValueError, TypeError, ArithmeticError), match=parameter):
         for x in X:
             network.learn_one(x)
-    assert (
-        network.n_samples_seen_ < 300 if hasattr(network, "n_samples_seen_") else True
-    )
+    assert getattr(network, "n_samples_seen_", 0) < 300
 
 
 def weights_of(network):
@@ -266,31 +222,22 @@ def test_bad_initial_weights(Network):
 
 def test_inputs_and_initial_weights_are_neither_changed_nor_kept(Neural):
     _, X = mixtures(400, 3)
-    start = Neural(random_state=0).partial_fit(X)
-    init = weights_of(start)
-    kept = {name: W.copy() for name, W in init.items()}
-    original = X.copy()
-    network = Neural(random_state=0, init=init).fit(X)
-    network.transform(X)
-    assert np.array_equal(X, original)
-    assert all(np.array_equal(init[name], kept[name]) for name in kept)
-    given = [
-        X,
-        *init.values(),
-        network.components_,
-        network.mixing_,
-        *weights_of(network).values(),
-    ]
-    assert not any(
-        np.shares_memory(a, b)
-        for a in to_arrays(network._learner.state).values()
-        for b in given
-    )
+    init = weights_of(Neural(random_state=0).partial_fit(X))
+    given = {"X": X.copy(), **init}
+    before = {name: array.copy() for name, array in given.items()}
+    network = Neural(random_state=0, init=init).fit(given["X"])
+    network.transform(given["X"])
+    for name, array in given.items():
+        np.testing.assert_array_equal(array, before[name])
+    bits = learned(network)
+    returned = (network.components_, network.mixing_, *weights_of(network).values())
+    for array in (*given.values(), *returned):
+        array[:] = 7
+    after = learned(network)
+    for name, array in bits.items():
+        np.testing.assert_array_equal(after[name], array)
     copy = clone(network)
     assert not hasattr(copy, "n_samples_seen_")
-    before = pickle.dumps(network)
-    copy.fit(X[::-1])
-    assert pickle.dumps(network) == before
 
 
 LAYOUTS = {
@@ -438,7 +385,7 @@ def test_the_number_of_blas_threads_does_not_matter(cls):
             threadpool_limits(threads, user_api="blas"),
             warnings.catch_warnings(action="ignore"),
         ):
-            model = cls(4, **seed_of(cls)).fit(X)
+            model = made(cls, 4).fit(X)
             bits.append(
                 np.concatenate([model.components_.ravel(), model.transform(X).ravel()])
             )

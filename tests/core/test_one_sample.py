@@ -9,32 +9,17 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 import bionica
-from bionica.core.model_file import contents
-from conftest import ESTIMATORS, ONLINE, mixtures
+from conftest import ESTIMATORS, ONLINE, made, mixtures, same_bits
 
 NAMES = ["a", "b", "c"]
 
 online = pytest.mark.parametrize("Online", ONLINE, ids=lambda cls: cls.__name__)
 
 
-def made(cls, d=3, **kwargs):
-    return (
-        cls(d)
-        if cls is bionica.NoncenteredWhitener
-        else cls(d, random_state=0, **kwargs)
-    )
-
-
-def bits(network):
-    """Return what a network has learned, as bytes."""
-    header, arrays = contents(network)
-    return str(header["parameters"]), {name: a.tobytes() for name, a in arrays.items()}
-
-
 def test_single_outputs_have_the_bits_of_transform(Network):
     _, X = mixtures(300, 3)
     for dtype in (np.float64, np.float32):
-        network = made(Network).fit(X.astype(dtype))
+        network = made(Network, 3).fit(X.astype(dtype))
         for x in X[:5].astype(dtype):
             y = network.transform_one(x)
             assert y.dtype == dtype
@@ -43,49 +28,34 @@ def test_single_outputs_have_the_bits_of_transform(Network):
 
 
 @pytest.mark.parametrize(
-    "kept",
-    [copy.copy, copy.deepcopy, lambda n: pickle.loads(pickle.dumps(n)), contents],
+    "copied", [copy.copy, copy.deepcopy, lambda n: pickle.loads(pickle.dumps(n))]
 )
-def test_learning_on_leaves_what_was_kept_alone(Network, kept):
+def test_learning_on_leaves_a_copy_alone(Network, copied):
     _, X = mixtures(300, 3)
-    network = made(Network).fit(X)
+    network = made(Network, 3).fit(X)
     network.learn_one(X[0])
+    first = copied(network)
+    second = copied(network)
     network.learn_one(X[1])
-    taken = kept(network)
-    before = bits(network)
-    for x in X[2:5]:
-        network.learn_one(x)
-    if kept is contents:
-        assert {name: a.tobytes() for name, a in taken[1].items()} == before[1]
-    else:
-        assert bits(taken) == before
-    assert bits(network) != before
+    assert same_bits(first, second)
+    assert not same_bits(first, network)
+    assert same_bits(first.partial_fit(X[1:2]), network)
 
 
-@pytest.mark.filterwarnings("error")
 def test_a_failing_sample_changes_nothing():
     _, X = mixtures(300, 3)
     network = bionica.TwoCompartmentNICA(
         3, eta0=0.01, guards=False, random_state=0
     ).partial_fit(X)
-    network.learn_one(X[0])
-    before = bits(network)
+    before = copy.deepcopy(network)
     with pytest.raises(
-        bionica.DivergenceError, match=r"diverged at sample 301.*turn on the guards"
+        bionica.DivergenceError, match=r"diverged at sample 300.*turn on the guards"
     ):
         network.learn_one([1e200, 1.0, 1.0])
-    assert bits(network) == before
-    with pytest.raises(
-        ValueError,
-        match=(
-            "dynamics='gradient': this TwoCompartmentNICA learned with dynamics='exact'"
-        ),
-    ):
-        network.set_params(dynamics="gradient").learn_one(X[1])
-    assert bits(network.set_params(dynamics="exact")) == before
+    assert same_bits(network, before)
     with pytest.raises(ValueError, match="learning rate"):
         network.set_params(eta0=100.0).learn_one(X[1])
-    assert bits(network.set_params(eta0=0.01)) == before
+    assert same_bits(network.set_params(eta0=0.01), before)
 
 
 def test_parameters_and_schedules_count_from_the_next_sample():
@@ -105,17 +75,17 @@ def test_parameters_and_schedules_count_from_the_next_sample():
         single.learn_one(x)
     assert seen == [*range(300, 320)]
     rows.set_params(eta0=schedule).partial_fit(X[300:])
-    assert bits(single.set_params(eta0=0.02)) == bits(rows.set_params(eta0=0.02))
+    assert same_bits(single.set_params(eta0=0.02), rows.set_params(eta0=0.02))
     single.learn_one(X[0])
     rows.partial_fit(X[:1])
-    assert bits(single) == bits(rows)
+    assert same_bits(single, rows)
 
 
 @online
 def test_dicts_are_samples_whose_order_does_not_matter(Online):
     _, X = mixtures(300, 3)
-    arrays = made(Online)
-    dicts = made(Online)
+    arrays = made(Online, 3)
+    dicts = made(Online, 3)
     for a, b, c in X:
         arrays.learn_one([a, b, c])
         dicts.learn_one(
@@ -124,11 +94,11 @@ def test_dicts_are_samples_whose_order_does_not_matter(Online):
             else {"c": c, "a": a, "b": b}
         )
     assert list(dicts.feature_names_in_) == NAMES
-    assert bits(arrays) == bits(dicts)
+    assert same_bits(arrays, dicts)
     x = dict(zip(NAMES, X[0], strict=True))
     assert np.array_equal(dicts.transform_one(x), arrays.transform_one(X[0]))
     assert np.array_equal(dicts.transform_one(X[0]), arrays.transform_one(X[0]))
-    before = bits(dicts)
+    before = copy.deepcopy(dicts)
     for wrong, message in (
         ({"a": 1.0, "b": 2.0}, r"\['a', 'b'\]"),
         ({**x, "d": 2.0}, "'d'"),
@@ -140,7 +110,7 @@ def test_dicts_are_samples_whose_order_does_not_matter(Online):
         for method in (dicts.learn_one, dicts.transform_one):
             with pytest.raises(ValueError, match=message):
                 method(wrong)
-    assert bits(dicts) == before
+    assert same_bits(dicts, before)
     with pytest.raises(ValueError, match="arrays"):
         arrays.learn_one(x)
 
@@ -149,8 +119,10 @@ def test_dicts_are_samples_whose_order_does_not_matter(Online):
 def test_errors_name_the_feature(cls):
     _, X = mixtures(300, 3)
     frame = pd.DataFrame(X, columns=NAMES)
-    model = made(cls)
-    if model._takes_missing:  # with a number fit estimates missing values
+    model = made(cls, 3)
+    if (
+        model.__sklearn_tags__().input_tags.allow_nan
+    ):  # with a number fit estimates missing values
         model.set_params(n_components=None)
     model.fit(frame)
     frame.iloc[17, 1] = np.nan

@@ -15,10 +15,8 @@ from sklearn.base import clone
 
 import bionica
 from bionica import ModelFileError
-from bionica.engine.rule import to_arrays
-from conftest import NETWORKS, mixtures
+from conftest import NETWORKS, mixtures, same_bits
 from model_zip import pack, unpack
-from test_estimators import same_bits
 
 
 def test_every_kind_of_state(tmp_path):
@@ -137,19 +135,6 @@ OFFLINE = {
 }
 
 
-def remembered(value):
-    """Everything an estimator holds, by name, as bytes and plain values."""
-    if isinstance(value, np.ndarray):
-        return value.dtype.str, value.shape, value.tobytes()
-    if isinstance(value, dict):
-        return {name: remembered(v) for name, v in value.items()}
-    return (
-        tuple(map(remembered, value))
-        if isinstance(value, tuple)
-        else (type(value), value)
-    )
-
-
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("kind", OFFLINE)
 def test_offline_estimators_come_back_bit_by_bit(kind, dtype, tmp_path):
@@ -158,29 +143,19 @@ def test_offline_estimators_come_back_bit_by_bit(kind, dtype, tmp_path):
     model.save(tmp_path / "model")
     loaded = bionica.load(tmp_path / "model")
     assert type(loaded) is type(model)
-    before = dict(vars(model))
-    after = dict(vars(loaded))
-    if kind == "BatchNICA":
-        assert before.pop("random_state") is not None
-        assert after.pop("random_state") is None  # spent
-        for held in (before, after):
-            held |= {
-                name: held[name] | {"random_state": None}
-                for name in ("_config", "_given")
-            }
-        del before["count_"]  # the evidence for the number of sources is not saved
-    assert remembered(after) == remembered(before)
+    spent = {"random_state": None} if kind == "BatchNICA" else {}
+    assert loaded.get_params() == model.get_params() | spent
     Y = model.transform(X)
     np.testing.assert_array_equal(loaded.transform(X), Y)
     np.testing.assert_array_equal(
         loaded.inverse_transform(Y), model.inverse_transform(Y)
     )
+    loaded.save(tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "model").read_bytes()
     if hasattr(model, "partial_fit"):
-        loaded.partial_fit(X), model.partial_fit(X)
-        np.testing.assert_array_equal(loaded.covariance_, model.covariance_)
-    written = (tmp_path / "model").read_bytes()
-    bionica.load(tmp_path / "model").save(tmp_path / "again")
-    assert (tmp_path / "again").read_bytes() == written
+        np.testing.assert_array_equal(
+            loaded.partial_fit(X).covariance_, model.partial_fit(X).covariance_
+        )
 
 
 class Machine(RuleBasedStateMachine):
@@ -260,10 +235,7 @@ class Machine(RuleBasedStateMachine):
             assert self.network.n_samples_seen_ == self.seen
             assert same_bits(self.network, self.twin)
         if getattr(self, "seen", 0) and not self.network.n_samples_until_start_:
-            assert all(
-                np.isfinite(a).all()
-                for a in to_arrays(self.network._learner.state).values()
-            )
+            assert np.isfinite(self.network.components_).all()
             assert self.network.components_.shape == (self.d, self.k)
 
 

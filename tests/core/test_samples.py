@@ -18,7 +18,7 @@ import bionica
 from bionica.core import samples
 from bionica.core.blocks import some_rows
 from bionica.core.dask import dask_rows
-from conftest import ESTIMATORS
+from conftest import ESTIMATORS, made
 
 da = pytest.importorskip("dask.array")
 # few samples, and arrays where a data frame was fitted
@@ -151,9 +151,7 @@ def cells():
     X = data()
     names = [*"abcd"]
     for cls in ESTIMATORS:
-        model = cls(
-            2, **({"random_state": 0} if hasattr(cls(), "random_state") else {})
-        ).fit(named(X, names))
+        model = made(cls, 2).fit(named(X, names))
         for method in filter(lambda name, cls=cls: hasattr(cls, name), METHODS):
 
             def use(given, model=model, method=method):
@@ -280,9 +278,10 @@ def test_dates_in_lists_and_objects_are_refused_too():
 @pytest.mark.parametrize("cls", ESTIMATORS)
 def test_float32_in_another_byte_order_stays_float32(cls):
     X = data().astype(np.float32)
-    model = cls(2, **({"random_state": 0} if hasattr(cls(), "random_state") else {}))
+    model = made(cls, 2)
     ours, theirs = (deepcopy(model).fit(x).transform(x) for x in (X, X.astype(">f4")))
-    assert theirs.dtype == np.float32 and np.array_equal(ours, theirs)
+    assert theirs.dtype == np.float32
+    np.testing.assert_array_equal(ours, theirs)
     if hasattr(cls, "learn_one"):
         ours, theirs = (deepcopy(model).fit(X) for _ in range(2))
         assert np.array_equal(
@@ -295,18 +294,11 @@ def test_float32_in_another_byte_order_stays_float32(cls):
 def test_outputs_have_the_precision_of_what_is_transformed(cls):
     """Whatever the precision of the fit: float32 samples give float32 outputs."""
     X = data()
-    model = cls(
-        2, **({"random_state": 0} if hasattr(cls(), "random_state") else {})
-    ).fit(X)
+    model = made(cls, 2).fit(X)
     for dtype in (np.float32, np.float64):
         Y = model.transform(X.astype(dtype))
-        assert (
-            Y.dtype
-            == model.transform(da.from_array(X.astype(dtype), chunks=100))
-            .compute()
-            .dtype
-            == dtype
-        )
+        lazy = model.transform(da.from_array(X.astype(dtype), chunks=100))
+        assert Y.dtype == lazy.compute().dtype == dtype
         np.testing.assert_allclose(Y, model.transform(X), rtol=1e-3, atol=1e-3)
 
 
@@ -315,17 +307,6 @@ def test_a_data_frame_and_a_dask_array_do_not_go_together():
     model = bionica.BatchNICA(2, random_state=0).fit(X).set_output(transform="pandas")
     with pytest.raises(ValueError, match="set_output would gather the Dask array X"):
         model.transform(da.from_array(X, chunks=100))
-
-
-def test_one_sample_has_the_precision_that_is_asked_for():
-    owner = samples.stand_in("model")
-    assert (
-        samples.one(owner, np.ones(3), reset=True, dtype=np.float32).dtype == np.float32
-    )
-    assert (
-        samples.one(owner, np.ones(3, np.float32), dtype=np.float32).dtype == np.float32
-    )
-    assert samples.one(owner, np.ones(3, np.float32)).dtype == np.float32
 
 
 @pytest.mark.parametrize("shape", [(9,), (9, 3, 2), (1, 3), (9, 0)])

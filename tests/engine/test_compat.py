@@ -129,17 +129,6 @@ def test_every_private_name_is_in_the_list_of_names_to_hide():
 
 
 @compiled_only
-def test_a_library_without_the_names_for_linking_is_compiled_by_numba(monkeypatch):
-    monkeypatch.setattr(
-        door, "_LIBRARY", (*door._LIBRARY, "a name of a future version")
-    )
-    assert (
-        door.compile_entry(sum_of_squares(), (np.ones(3),), cache=False)(np.arange(4.0))
-        == 14
-    )
-
-
-@compiled_only
 def test_if_linking_fails_numba_compiles_and_a_warning_says_so(monkeypatch, caplog):
     """Names that are still there may do something else."""
 

@@ -17,7 +17,6 @@ import numpy as np
 import pytest
 
 import bionica
-from bionica.circuits import sweep
 from bionica.engine import loop
 from bionica.engine.rule import RULES, register
 from conftest import mixtures
@@ -66,34 +65,6 @@ def test_it_learns_as_its_line_by_line_version():
         network.partial_fit_transform(X), Y, rtol=1e-10, atol=1e-12
     )
     np.testing.assert_allclose(network.components_, W, rtol=1e-10, atol=1e-12)
-
-
-def test_it_is_saved_and_continues(tmp_path):
-    _, X = mixtures(300, 3, 4)
-    network = MyNetwork(3, random_state=0).fit(X)
-    network.save(tmp_path / "mine.bionica")
-    again = bionica.load(tmp_path / "mine.bionica")
-    assert type(again) is MyNetwork
-    np.testing.assert_array_equal(
-        again.partial_fit_transform(X), network.partial_fit_transform(X)
-    )
-
-
-PLAN = {
-    "seeds": 2,
-    "data": [{"kind": "sparse_uniform", "d": 3, "T": 300, "mixing": "d3"}],
-    "network": [
-        {"name": "my_module:MyNetwork", "label": "mine", "grid": {"eta0": [0.01, 0.02]}}
-    ],
-}
-
-
-def test_it_is_swept_on_processes(monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(OUTSIDE), *sys.path]))
-    rows = list(sweep.run(PLAN, n_jobs=2))
-    alone = list(sweep.run(PLAN, n_jobs=1))
-    assert [row["status"] for row in rows] == ["ok"] * 4
-    assert [row["error"] for row in rows] == [row["error"] for row in alone]
 
 
 def run_python(code, *arguments, **env):
