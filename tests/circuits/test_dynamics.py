@@ -8,22 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bionica
-from bionica.circuits.guards import (
-    lift_eigenvalues,
-    lift_singular_values,
-    standard_normal,
-    uniform,
-)
-from bionica.circuits.settling import (
-    Exact,
-    ProjectedGradient,
-    pivot,
-    settle_exactly,
-    settle_interneurons,
-    settle_lateral,
-)
+from bionica.circuits import guards, settling
 from bionica.engine.rule import REGULARISED, SPECTRUM, UNSETTLED, inverse, scratch
-from conftest import mixtures
+from conftest import learned, mixtures
 
 EPS = np.finfo(float).eps
 pytestmark = pytest.mark.interpreted
@@ -50,9 +37,11 @@ def solve(M, c, H=None, firing=0):
     ws.firing[:] = firing
     M = np.ascontiguousarray(M)
     if H is None:
-        pivot(Exact(EPS), M, c, z, ws, True)
+        settling.pivot(settling.Exact(EPS), M, c, z, ws, True)
     else:
-        settle_exactly(Exact(EPS), M, np.ascontiguousarray(H), c, z, ws, True)
+        settling.settle_exactly(
+            settling.Exact(EPS), M, np.ascontiguousarray(H), c, z, ws, True
+        )
     return z, ws
 
 
@@ -95,11 +84,6 @@ def test_degenerate_ties():
 
 
 def test_nearly_singular_is_regularised_and_counted():
-    M = np.ones((3, 3))  # rank 1
-    z, _ = solve(M, np.array([1.0, 2.0, 3.0]))
-    assert np.isfinite(z).all()
-    assert z.min() >= 0
-    assert z[2] > 0
     singular = np.ones((3, 3)) + 1e-18 * np.eye(3)
     z, ws = solve(singular, np.ones(3), firing=np.ones(3, bool))
     assert np.isfinite(z).all()
@@ -110,22 +94,10 @@ def test_nearly_singular_is_regularised_and_counted():
 def test_gradient_that_runs_out_of_steps_is_counted():
     ws = scratch(2, float)
     eye = np.eye(2)
-    settle_lateral(
-        ProjectedGradient(1e-3, 1e-12, 5), eye, eye, np.ones(2), np.zeros(2), ws, True
-    )
-    y, n = np.zeros((2, 2))
-    settle_interneurons(
-        ProjectedGradient(1e-3, 1e-12, 5),
-        eye,
-        eye,
-        eye,
-        eye,
-        np.ones(2),
-        y,
-        n,
-        ws,
-        True,
-    )
+    slow = settling.ProjectedGradient(1e-3, 1e-12, 5)
+    z, y, n = np.zeros((3, 2))
+    settling.settle_lateral(slow, eye, eye, np.ones(2), z, ws, True)
+    settling.settle_interneurons(slow, eye, eye, eye, eye, np.ones(2), y, n, ws, True)
     assert ws.events[UNSETTLED] == 2
 
 
@@ -144,36 +116,17 @@ def test_the_inverse_stays_the_inverse(name, eta0, dtype):
     d = 4
     eps = np.finfo(dtype).eps
     _, X = mixtures(999, d, dtype=dtype)
-    state = (
-        getattr(bionica, name)(d, eta0=eta0, decay=0.0, random_state=0)
-        .partial_fit(X)
-        ._learner.state
-    )
+    network = getattr(bionica, name)(d, eta0=eta0, decay=0.0, random_state=0)
+    state = learned(network.partial_fit(X))
     if name == "InterneuronNICA":
-        np.testing.assert_array_equal(state.W_ny, state.W_yn.T)
-        M = state.W_ny.astype(float) @ state.W_yn
+        np.testing.assert_array_equal(network.W_ny_, network.W_yn_.T)
+        M = network.W_ny_.astype(float) @ network.W_yn_
+    elif name == "TwoCompartmentNICA":
+        M = network.W_zz_.astype(float)
     else:
-        M = (state.W_zz if name == "TwoCompartmentNICA" else state.W_yy).astype(float)
-    H = state.H_yy if name == "TwoLayerNSM" else state.H
+        M = network.W_yy_.astype(float)
+    H = state["_state.H_yy" if name == "TwoLayerNSM" else "_state.H"]
     np.testing.assert_allclose(H @ M, np.eye(d), atol=1e3 * eps * np.linalg.cond(M))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("eta0", [0.01, 0.05])
-def test_separate_weights_that_have_met_go_on_as_they_were(eta0):
-    """In single precision W_ny and W_yn' become equal after a while: how the stream is
-    cut must not show it.
-    """
-    X = mixtures(4000, 3, dtype=np.float32)[1]
-    whole, cut = (
-        bionica.InterneuronNICA(
-            3, decoupled=True, eta0=eta0, decay=1e-3, random_state=0
-        )
-        for _ in range(2)
-    )
-    Y = whole.partial_fit_transform(X)
-    parts = [cut.partial_fit_transform(X[i : i + 250]) for i in range(0, 4000, 250)]
-    np.testing.assert_array_equal(np.vstack(parts), Y)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -189,23 +142,22 @@ def test_the_whitening_layer_keeps_its_inverse(dtype):
         d, whitening_eta0=0.01, whitening_decay=0.0, random_state=0
     )
     errors = []
-    for x in X:
+    network.partial_fit(X[:900])
+    for x in X[900:]:
         network.learn_one(x)
-        state = network._learner.state
-        W_hg = state.W_hg.astype(float)
+        W_hg = network.W_hg_.astype(float)
         M = W_hg.T @ W_hg
-        errors.append(
-            np.abs(state.H_hg @ M - np.eye(d)).max() / (eps * np.linalg.cond(M))
-        )
-    assert np.median(errors[-100:]) < 1e3
+        error = np.abs(learned(network)["_state.H_hg"] @ M - np.eye(d)).max()
+        errors.append(error / (eps * np.linalg.cond(M)))
+    assert np.median(errors) < 1e3
 
 
 def test_nan_is_not_taken_for_silence():
     for c in (np.array([np.nan, 1.0]), np.array([np.inf, 1.0])):
         z = np.zeros(2)
         with np.errstate(all="ignore"):
-            settle_lateral(
-                Exact(EPS), np.eye(2), np.eye(2), c, z, scratch(2, float), True
+            settling.settle_lateral(
+                settling.Exact(EPS), np.eye(2), np.eye(2), c, z, scratch(2, float), True
             )
         assert not np.isfinite(z).all()
 
@@ -233,7 +185,7 @@ def test_small_singular_values_become_one(values, n):
     W = with_singular_values(np.random.default_rng(0), values, n)
     before = W.copy()
     ws = scratch(3, float)
-    lift_singular_values(W, EPS, ws)
+    guards.lift_singular_values(W, EPS, ws)
     lifted = sum(value < 0.01 for value in values)
     assert ws.events[SPECTRUM] == lifted
     expected = sorted(
@@ -251,20 +203,14 @@ def test_small_singular_values_become_one(values, n):
         )
 
 
-def test_opposite_eigenvalues():
-    W = np.array([[0.0, 1.0], [1.0, 0.0]])
-    lift_eigenvalues(W, EPS, scratch(2, float))
-    np.testing.assert_allclose(np.linalg.eigvalsh(W), [1, 1])
-
-
 @pytest.mark.parametrize(
-    "values", [(2.0, 1.0, 1e-3), (5.0, -0.1, 0.5), (1.0, 1e-4, 1e-4)]
+    "values", [(2.0, 1.0, 1e-3), (5.0, -0.1, 0.5), (1.0, 1e-4, 1e-4), (1.0, -1.0, 0.0)]
 )
 def test_small_eigenvalues_become_one(values):
     Q = np.linalg.qr(np.random.default_rng(2).standard_normal((3, 3)))[0]
     W = (Q * values) @ Q.T
     ws = scratch(3, float)
-    lift_eigenvalues(W, EPS, ws)
+    guards.lift_eigenvalues(W, EPS, ws)
     expected = sorted(value if value >= 0.01 else 1.0 for value in values)
     np.testing.assert_allclose(np.linalg.eigvalsh(W), expected, rtol=1e-9)
     np.testing.assert_allclose(W, W.T, atol=1e-12)
@@ -273,9 +219,9 @@ def test_small_eigenvalues_become_one(values):
 
 def test_random_rows_are_standard_normal():
     rng = np.array([12345], dtype=np.int64)
-    draws = np.array([standard_normal(rng) for _ in range(4000)])
+    draws = np.array([guards.standard_normal(rng) for _ in range(4000)])
     assert abs(draws.mean()) < 0.06
     assert abs(draws.std() - 1) < 0.04
-    numbers = np.array([uniform(rng) for _ in range(4000)])
+    numbers = np.array([guards.uniform(rng) for _ in range(4000)])
     assert 0 < numbers.min() < numbers.max() < 1
     assert abs(numbers.mean() - 0.5) < 0.02

@@ -14,8 +14,7 @@ import naive
 from bionica import metrics
 from bionica.circuits import reference
 from bionica.engine.learner import Schedule
-from bionica.engine.rule import to_arrays
-from conftest import mixtures, mixtures_for
+from conftest import learned, mixtures, mixtures_for
 
 # Loose enough for the iterations, and for the interpreted run, whose sums are in
 # another order.
@@ -150,37 +149,29 @@ def compare(Network, X, init, *, guards=(), eta0=0.02, tau=0.5, **params):
     d = len(next(iter(init.values())))
     rng = np.random.default_rng(0)
     k = X.shape[1]
-    m = len(init.get("W_yn", ()))
+    own = {}
     source = naive if "rate" in guards else reference
-    step, state, own = {
-        "InterneuronNICA": (
-            reference.interneuron_step,
-            reference.interneuron(d, k, rng, m),
-            {"n_interneurons": m},
-        ),
-        "TwoCompartmentNICA": (
-            source.two_compartment_step,
-            reference.two_compartment(d, k, rng, tau),
-            {"tau": tau},
-        ),
-        "TwoLayerNSM": (
-            reference.two_layer_nsm_step,
-            reference.two_layer_nsm(d, k, rng),
-            {},
-        ),
-        "NonnegativePCA": (
-            source.nonnegative_pca_step,
-            reference.nonnegative_pca(d, k, rng),
-            {},
-        ),
-    }[name]
+    if name == "InterneuronNICA":
+        own["n_interneurons"] = m = len(init["W_yn"])
+        step = reference.interneuron_step
+        state = reference.interneuron(d, k, rng, m)
+    elif name == "TwoCompartmentNICA":
+        own["tau"] = tau
+        step = source.two_compartment_step
+        state = reference.two_compartment(d, k, rng, tau)
+    elif name == "TwoLayerNSM":
+        step = reference.two_layer_nsm_step
+        state = reference.two_layer_nsm(d, k, rng)
+    else:
+        step = source.nonnegative_pca_step
+        state = reference.nonnegative_pca(d, k, rng)
     own |= {"init": init, "random_state": 7}
     ours = Network(d, guards=guards, eta0=eta0, decay=1e-3, **params, **own)
     Y = ours.partial_fit_transform(X)
 
-    first = Network(d, **own).partial_fit(X[:1])._learner.state
+    first = learned(Network(d, **own).partial_fit(X[:1]))
     state |= {weight: np.array(W) for weight, W in init.items()} | {
-        "rng": naive.LEcuyer(first.rng)
+        "rng": naive.LEcuyer(first["_state.rng"])
     }
     state["window"] = params.get("mean_window") or np.inf
     repair = (
@@ -195,9 +186,8 @@ def compare(Network, X, init, *, guards=(), eta0=0.02, tau=0.5, **params):
     np.testing.assert_allclose(
         Y, expected, rtol=RTOL, atol=RTOL * max(expected.max(), 1)
     )
-    learned = to_arrays(ours._learner.state)
     for weight in init:
-        W = learned[weight]
+        W = getattr(ours, f"{weight}_")
         np.testing.assert_allclose(
             W, state[weight], rtol=RTOL, atol=RTOL * np.abs(W).max(), err_msg=weight
         )

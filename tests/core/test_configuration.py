@@ -229,19 +229,6 @@ def test_a_stream_that_waits_keeps_its_samples(cls):
     assert np.array_equal(model.components_, never.partial_fit(X[150:]).components_)
 
 
-@pytest.mark.parametrize(
-    ("cls", "said"),
-    [
-        (bionica.BatchNICA, pytest.raises(ValueError, match="not vary")),
-        (MinimumVolumeCone, pytest.warns(ConvergenceWarning, match="not vary")),
-        (bionica.StreamingNICA, pytest.warns(ConvergenceWarning, match="not vary")),
-    ],
-)
-def test_mixtures_that_do_not_vary_are_called_so(cls, said):
-    with said:
-        cls(1, random_state=0).fit(np.full((500, 3), 2.0))
-
-
 def test_a_class_of_the_user_with_our_name_is_another(tmp_path):
     class StreamingNICA(bionica.StreamingNICA):
         pass

@@ -40,6 +40,8 @@ SETTINGS = [
     ),
     *((Network, {"average": False}, np.float64) for Network in SINGLE_LAYER),
     (bionica.StreamingNICA, {"horizon": 60}, np.float64),
+    # W_ny and W_yn' become equal after a while
+    (bionica.InterneuronNICA, {"decoupled": True, "eta0": 0.1}, np.float32),
 ]
 
 
