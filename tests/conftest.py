@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 import bionica
-from bionica.core.estimator import Estimator, OfThePaper, OnlineEstimator
+from bionica.circuits.network import OfThePaper
+from bionica.core.estimator import Estimator
+from bionica.core.online import OnlineEstimator
 from bionica.io import open_reader, open_writer
 from model_zip import unpack
 

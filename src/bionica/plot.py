@@ -377,8 +377,6 @@ def record_weights(
     records: dict[str, list[Any]] = {name: [] for name in ("n_samples", *names)}
     for start in range(0, len(rows), every):
         network.partial_fit(rows[start : start + every])
-        if network.n_samples_until_start_:
-            continue
         records["n_samples"].append(network.n_samples_seen_)
         for name in names:
             records[name].append(getattr(network, name))

@@ -18,7 +18,7 @@ def arrows(ax):
 
 @pytest.mark.parametrize("cls", [cls for cls in ONLINE if cls._circuit])
 def test_every_weight_is_a_synapse_as_wide_as_it_is(cls):
-    network = cls(3, random_state=0).partial_fit(mixtures(3000, 3, 4)[1])
+    network = cls(3, random_state=0).fit(mixtures(3000, 3, 4)[1])
     layers, synapses = cls._circuit
     named = {name.removesuffix(".T") for _, _, name, _ in synapses if name}
     assert named == {

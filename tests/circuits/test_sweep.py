@@ -24,11 +24,11 @@ from typer.testing import CliRunner
 import bionica
 from bionica import NoncenteredWhitener, TwoCompartmentNICA, metrics
 from bionica.circuits import sweep
+from bionica.circuits.network import OfThePaper
 from bionica.circuits.paper import Reproduction, paper_grid, plans_of
 from bionica.circuits.sweep import Plan
 from bionica.circuits.sweep.plan import error_times, find_estimator, source_digest
 from bionica.cli import app
-from bionica.core.estimator import OfThePaper
 from bionica.datasets import mix, paper_mixing, random_mixing, sparse_uniform
 from conftest import NETWORKS
 

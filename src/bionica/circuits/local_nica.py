@@ -36,6 +36,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from bionica.circuits.guards import Guards
+from bionica.circuits.network import TWO_COMPARTMENTS, Network, given_weights, weights
 from bionica.circuits.settling import (
     REFRESH,
     Exact,
@@ -43,8 +44,6 @@ from bionica.circuits.settling import (
     invert,
     settle_lateral,
 )
-from bionica.core.estimator import TWO_COMPARTMENTS, OnlineEstimator, weights
-from bionica.core.samples import given_weights
 from bionica.engine.algebra import (
     FOREVER,
     apply,
@@ -273,7 +272,7 @@ RULE = register(
 )
 
 
-class LocalNICA(OnlineEstimator):
+class LocalNICA(Network):
     """Nonnegative ICA by a single layer of 2-compartmental neurons whose rules are
     strictly local, for any mixing matrix.
 

@@ -15,10 +15,9 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from bionica.circuits.guards import Params, cap_rate, flip_silent
+from bionica.circuits.network import Network, OfThePaper, given_weights, weights
 from bionica.circuits.settling import Exact
-from bionica.core.blocks import moments
-from bionica.core.estimator import OfThePaper, OnlineEstimator, weights
-from bionica.core.samples import Array, given_weights
+from bionica.core.blocks import Array, moments
 from bionica.core.whitening import leading, whitening
 from bionica.engine.algebra import apply, dot_vectors, project
 from bionica.engine.learner import NetworkLearner, Rate, Schedule
@@ -105,7 +104,7 @@ RULE = register(
 )
 
 
-class NonnegativePCA(OfThePaper, OnlineEstimator):
+class NonnegativePCA(OfThePaper, Network):
     """Nonnegative ICA by noncentered whitening and online nonnegative PCA (Plumbley and
     Oja 2004).
 

@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils import check_random_state
 
-from bionica.core.estimator import OnlineEstimator, weights
-from bionica.core.samples import Array, given_weights
+from bionica.circuits.network import Network, given_weights, weights
+from bionica.core.blocks import Array
 from bionica.engine.learner import NetworkLearner, Rate, Schedule
 from bionica.engine.rule import (
     BOOKKEEPING,
@@ -30,7 +30,7 @@ from bionica.engine.rule import (
 __all__ = ["PlainNetwork"]
 
 
-class PlainNetwork(OnlineEstimator):
+class PlainNetwork(Network):
     """Base of networks whose learning rule is a function in plain NumPy. A subclass has
     `shapes`, `step` and `unmixing`.
 

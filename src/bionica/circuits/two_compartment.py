@@ -40,17 +40,15 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from bionica.circuits.guards import Guards, cap_rate, flip_silent, lift_eigenvalues
-from bionica.circuits.settling import REFRESH, follow_lateral, invert, settle_lateral
-from bionica.core.estimator import (
-    PARAMETERS,
+from bionica.circuits.network import (
     TWO_COMPARTMENTS,
-    UNTUNED,
+    Network,
     OfThePaper,
-    OnlineEstimator,
+    given_weights,
     weights,
 )
-from bionica.core.parameters import POSITIVE
-from bionica.core.samples import given_weights
+from bionica.circuits.settling import REFRESH, follow_lateral, invert, settle_lateral
+from bionica.core.parameters import PARAMETERS, POSITIVE, UNTUNED
 from bionica.engine.algebra import (
     FOREVER,
     distance,
@@ -186,7 +184,7 @@ RULE = register(
 )
 
 
-class TwoCompartmentNICA(OfThePaper, OnlineEstimator):
+class TwoCompartmentNICA(OfThePaper, Network):
     """Nonnegative ICA by a single layer of 2-compartmental neurons: Algorithm 2 of the
     paper, with its local rules.
 

@@ -27,6 +27,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from bionica.circuits.guards import Params, flip_silent, lift_eigenvalues
+from bionica.circuits.network import Network, OfThePaper, given_weights, weights
 from bionica.circuits.settling import (
     REFRESH,
     Exact,
@@ -36,9 +37,7 @@ from bionica.circuits.settling import (
     settle_interneurons,
     settle_lateral,
 )
-from bionica.core.estimator import PARAMETERS, OfThePaper, OnlineEstimator, weights
-from bionica.core.parameters import NONNEGATIVE, SHARE
-from bionica.core.samples import given_weights
+from bionica.core.parameters import NONNEGATIVE, PARAMETERS, SHARE
 from bionica.engine.algebra import (
     apply,
     follow,
@@ -211,7 +210,7 @@ RULE = register(
 )
 
 
-class TwoLayerNSM(OfThePaper, OnlineEstimator):
+class TwoLayerNSM(OfThePaper, Network):
     """Nonnegative ICA by whitening and nonnegative similarity matching in two layers
     (Pehlevan et al. 2017).
 
@@ -278,7 +277,7 @@ class TwoLayerNSM(OfThePaper, OnlineEstimator):
         "whitening_decay": [NONNEGATIVE],
     }
     _changeable: ClassVar = (
-        *OnlineEstimator._changeable,
+        *Network._changeable,
         "whitening_eta0",
         "whitening_decay",
     )

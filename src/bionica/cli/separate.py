@@ -536,7 +536,9 @@ class Separation:
                 for block in self.reader.blocks() if large else ():
                     network.partial_fit(block)
                     advance(len(block))
-            network.diagnosis_ = network.diagnose(X)
+            from bionica.mixtures.separator import judge
+
+            network.diagnosis_ = judge(network, X)
             return network
         known = None if self.known is None else self._known_spectra(self.known)
         parameters = {
@@ -734,7 +736,9 @@ class Separation:
         if not complete:  # the reader of standard output has left
             return
         X = np.array(recent) if self.horizon else sample.sample()[0]
-        network.diagnosis_ = network.diagnose(X) if len(X) > 1 and not missing else None
+        from bionica.mixtures.separator import judge
+
+        network.diagnosis_ = judge(network, X) if len(X) > 1 and not missing else None
         self._finish(X, (), sample.n_seen, interrupted=stop is not None)
         if isinstance(stop, io.InputError):
             raise stop

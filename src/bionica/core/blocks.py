@@ -255,42 +255,6 @@ def check_finite(
     )
 
 
-def mixtures_come_first(X: Any) -> bool:
-    """Whether the first axis of a cube, and not the last one, may be that of the
-    mixtures; some pixels are read.
-
-    X has clearly fewer directions along it than along the last one, or not clearly more
-    although it is the shortest: mixtures of d sources have d directions and noise,
-    images have as many as they are wide.
-    """
-    r = min(10, X.shape[0] - 1, X.shape[-1] - 1)
-
-    def energy_beyond(axis: int) -> float:
-        """Share of the energy beyond r directions along an axis, relative to that of
-        white noise.
-        """
-        some = np.ma.filled(
-            X[
-                tuple(
-                    slice(None, None, 1 if i == axis else max(1, n // 64))
-                    for i, n in enumerate(X.shape)
-                )
-            ]
-        )
-        M = np.nan_to_num(np.moveaxis(np.asarray(some, np.float64), axis, -1)).reshape(
-            -1, X.shape[axis]
-        )
-        energy = np.linalg.eigvalsh(M.T @ M)[::-1]
-        # rounding
-        return (
-            float(energy[r:].sum() / max(energy.sum(), 1e-300) / (1 - r / len(energy)))
-            + 1e-9
-        )
-
-    limit = 2.0 if X.shape[0] < min(X.shape[1:]) else 0.5
-    return X.shape[0] > 1 and energy_beyond(0) < limit * energy_beyond(X.ndim - 1)
-
-
 @one_blas_thread()
 def linear_map(X: Array, matrix: Array) -> Array:
     """X @ matrix.T in the precision of X. Whatever the strides of X, at most one block

@@ -90,3 +90,15 @@ class DivergenceError(BionicaError, ArithmeticError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (str(self), self.sample)
+
+
+class Diverged(ArithmeticError):
+    """An output or a weight left the range of its dtype at a sample, which is x.
+
+    Estimators turn it into a DivergenceError, which says what to do.
+    """
+
+    def __init__(self, sample: int, x: Any):
+        super().__init__(f"an output left the range of its dtype at row {sample}")
+        self.sample = sample
+        self.x = x

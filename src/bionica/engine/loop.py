@@ -48,15 +48,6 @@ _ENTRIES: dict[Any, Any] = {}
 NO_RATES = np.empty((0, 1))
 
 
-class Diverged(ArithmeticError):
-    """An output or a weight left the range of its dtype at a sample, which is x."""
-
-    def __init__(self, sample: int, x: Any):
-        super().__init__(f"an output left the range of its dtype at row {sample}")
-        self.sample = sample
-        self.x = x
-
-
 # --- compiled
 
 

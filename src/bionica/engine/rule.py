@@ -38,7 +38,7 @@ Update last the matrices that `settle` reads first, so that they are still in ca
 import functools
 import inspect as introspection
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
@@ -48,6 +48,7 @@ import numpy as np
 from numba.extending import overload, register_jitable
 
 from bionica.core.blas import one_blas_thread
+from bionica.core.model_file import leaf_types
 
 #: How often each repair acted is counted in this order; see `guards`.
 SILENT, ROW, SPECTRUM, RATE, REGULARISED, UNSETTLED, RESTART = range(7)
@@ -256,18 +257,6 @@ def variant(
     return register(
         replace(rule, name=name, State=State, shapes=shapes, first=first, **functions)
     )
-
-
-def leaf_types(make: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Dotted names and types of all arrays and numbers in a class of named tuples; its
-    parts are named tuples too.
-    """
-    for name, hint in get_type_hints(make).items():
-        yield from (
-            leaf_types(hint, f"{prefix}{name}.")
-            if hasattr(hint, "_fields")
-            else [(prefix + name, hint)]
-        )
 
 
 def rule_of(state: Any) -> Rule:

@@ -547,7 +547,7 @@ class MatrixReader(Reader):
         super().__init__(name)
         array = open_array()
         if len(array.shape or ()) == 3 and 0 not in array.shape:
-            from bionica.core.blocks import mixtures_come_first  # which imports SciPy
+            from bionica.core.samples import mixtures_come_first
 
             if axis or (header is None and mixtures_come_first(array)):
                 raise InputError(

@@ -30,8 +30,10 @@ from bionica.core.samples import warn
 from bionica.io.reader import integer_columns, label_columns
 from bionica.mixtures.cone.count import count_sources
 from bionica.mixtures.cone.minimum_volume_cone import MinimumVolumeCone
+from bionica.mixtures.missing import completed_rows
 from bionica.mixtures.nica.batch import BatchNICA
 from bionica.mixtures.nica.streaming import StreamingNICA
+from bionica.mixtures.separator import names_of
 from bionica.mixtures.verdict.count import Count
 from bionica.mixtures.verdict.diagnosis import Diagnosis
 from bionica.mixtures.verdict.findings import ranked_findings, undecided
@@ -160,7 +162,7 @@ def separate(
         min_samples=2,
         missing=method != "streaming" and horizon is None,
     )
-    data = samples.completed_rows(owner, given, n_components)
+    data = completed_rows(owner, given, n_components)
     sample = some_rows(data, _ROWS, 1 << 23)
     _check_columns(X, sample)
     cone = {
@@ -232,7 +234,7 @@ def separate(
         )
     if hasattr(owner, "feature_names_in_"):  # it was fitted to an array
         estimator.feature_names_in_ = owner.feature_names_in_
-        diagnosis = replace(diagnosis, mixtures=estimator._names["mixtures"])
+        diagnosis = replace(diagnosis, mixtures=names_of(estimator)["mixtures"])
     alternatives = {}
     for d in count.candidates:
         with suppress(ValueError, DivergenceError):

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from bionica import datasets, metrics
+from bionica.circuits.network import SOURCES
 from bionica.circuits.sweep import Plan
-from bionica.core.estimator import SOURCES
 
 Array = NDArray[Any]
 
