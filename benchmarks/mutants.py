@@ -31,10 +31,11 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).parents[1]
 #: Module or folder -> its tests, the fastest first. The longest name that fits counts.
 TESTS = {
-    "core/blocks": ("core/whitening", "core/samples", "core/dask"),
+    "core/blocks": ("core/blocks", "core/samples", "core/dask"),
     "core/dask": ("core/samples", "core/dask"),
+    "core/parameters": ("core/parameters",),
     "core/samples": ("core/samples", "core/one_sample", "mixtures/cubes"),
-    "core/whitening": ("core/whitening", "mixtures/batch_nica"),
+    "core/whitening": ("mixtures/whitening", "mixtures/batch_nica"),
     "mixtures/cone": (
         "mixtures/cone_noise",
         "mixtures/cone_of_many_rows",
@@ -42,7 +43,7 @@ TESTS = {
     ),
     "mixtures/cone/count": ("mixtures/source_count",),
     "mixtures/missing": ("mixtures/missing",),
-    "mixtures/nica": ("core/whitening", "mixtures/batch_nica", "mixtures/missing"),
+    "mixtures/nica": ("mixtures/whitening", "mixtures/batch_nica", "mixtures/missing"),
     "mixtures/verdict": ("mixtures/findings", "mixtures/diagnosis"),
     "mixtures/verdict/count": ("mixtures/findings", "mixtures/source_count"),
     "mixtures/verdict/outliers": ("mixtures/outliers",),

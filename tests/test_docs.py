@@ -7,7 +7,6 @@ import pkgutil
 import re
 import sys
 import tomllib
-from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +27,7 @@ PAGES = [
 ]
 PAGES += [ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY")]
 #: Modules whose `__all__` is public.
-_PARTS = ("metrics", "datasets", "plot", "sweep", "plain")
+_PARTS = ("metrics", "datasets", "plot", "sweep", "circuits.plain")
 MODULES = ("bionica", *(f"bionica.{name}" for name in _PARTS))
 
 
@@ -49,11 +48,10 @@ def listed():
 
 def public():
     """Public objects by their full names."""
-    named = {
-        f"{name}.{item}": getattr(import_module(name), item)
-        for name in MODULES
-        for item in import_module(name).__all__
-    }
+    named = {}
+    for name in MODULES:
+        module = pkgutil.resolve_name(name)
+        named |= {f"{name}.{item}": getattr(module, item) for item in module.__all__}
     return {name: value for name, value in named.items() if not inspect.ismodule(value)}
 
 
@@ -92,8 +90,7 @@ def test_the_reference_has_every_public_name():
 
 @pytest.mark.parametrize("name", sorted(listed()))
 def test_a_name_of_the_reference_has_an_example_and_methods_have_docstrings(name):
-    module, item = name.rsplit(".", 1)
-    value = getattr(import_module(module), item)
+    value = pkgutil.resolve_name(name)
     assert ">>>" in inspect.getdoc(value)
     if inspect.isclass(value):
         assert [
@@ -276,19 +273,10 @@ def test_what_several_docstrings_say_of_a_parameter_is_the_same():
 
 def test_signatures_are_readable():
     """Without the union that ArrayLike stands for."""
-    modules = [
-        bionica,
-        *(getattr(bionica, name) for name in ("metrics", "datasets", "plot", "io")),
-    ]
-    public = [getattr(module, name) for module in modules for name in module.__all__]
-    public += [
-        value
-        for one in public
-        if inspect.isclass(one)
-        for _, value in inspect.getmembers(one, callable)
-    ]
-    signatures = [
-        str(inspect.signature(one)) for one in public if inspect.isfunction(one)
-    ]
-    assert len(signatures) > 100
+    values = list(public().values())
+    for cls in filter(inspect.isclass, values):
+        values += [value for _, value in inspect.getmembers(cls, inspect.isfunction)]
+    functions = [value for value in values if inspect.isfunction(value)]
+    assert len(functions) > 100
+    signatures = [str(inspect.signature(value)) for value in functions]
     assert [text for text in signatures if "_NestedSequence" in text] == []
