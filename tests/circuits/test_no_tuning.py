@@ -12,7 +12,7 @@ from bionica import (
     StreamingNICA,
     TwoCompartmentNICA,
 )
-from bionica.datasets import mix, paper_mixing, sparse_uniform
+from bionica.datasets import sparse_uniform
 from bionica.metrics import permutation_error
 from conftest import mixtures
 
@@ -76,21 +76,3 @@ def test_nonnegative_pca_whitens_in_fit_alone():
         with pytest.raises(ValueError, match=r"NoncenteredWhitener\(3\), or call fit"):
             getattr(raw, learn)(given)
         assert not hasattr(raw, "n_features_in_")
-
-
-@pytest.mark.parametrize("cls", [InterneuronNICA, TwoCompartmentNICA])
-def test_a_solution_is_a_fixed_point(cls):
-    """Appendix A: W_xy = A' and W_yn'W_yn = A'A; or W_zz = <s s'> and W_xz = W_zz A^-1."""
-    S = sparse_uniform(20_000, 3, rng=0)
-    X, A = mix(S, paper_mixing("d3"))
-    W_zz = S.T @ S / len(S)
-    if cls is InterneuronNICA:
-        init = {"W_xy": A.T, "W_yn": np.linalg.cholesky(A.T @ A).T}
-    else:
-        init = {"W_zz": W_zz, "W_xz": W_zz @ np.linalg.inv(A)}
-    network = cls(3, init=init, eta0=1e-4, decay=0.0, random_state=0).fit(X)
-    assert permutation_error(S, network.transform(X)) < 1e-3
-    for name, W in init.items():
-        np.testing.assert_allclose(
-            getattr(network, f"{name}_"), W, atol=0.1 * np.abs(W).max(), err_msg=name
-        )

@@ -79,16 +79,9 @@ def two_threads():
 def test_the_fit_is_that_of_the_array_in_memory(n_components, X):
     n, k = X.shape
     here = BatchNICA(n_components, random_state=0).fit(X)
-    for chunks in [
-        (n, k),
-        (n // 7, k),
-        (ragged(n), (k,)),
-        (ragged(n, seed=1, n_chunks=40), (k,)),
-        (997 + n // 50, 2),
-    ]:
-        there = BatchNICA(n_components, random_state=0).fit(
-            da.from_array(X, chunks=chunks)
-        )
+    for chunks in ((n // 7, k), (ragged(n), (k,)), (997 + n // 50, 2)):
+        lazy = da.from_array(X, chunks=chunks)
+        there = BatchNICA(n_components, random_state=0).fit(lazy)
         assert_same(here, there)
         assert there.components_.dtype == X.dtype
 
@@ -184,10 +177,8 @@ def test_transform_is_lazy():
     assert back.shape == X.shape
     np.testing.assert_array_equal(Y.blocks[0].compute(), nica.transform(X[:3000]))
     assert read == [3000]
-    for pieces in (back, nica.inverse_transform(Y.rechunk((5000, 2)))):
-        np.testing.assert_allclose(
-            pieces.compute(), nica.inverse_transform(nica.transform(X)), atol=1e-12
-        )
+    expected = nica.inverse_transform(nica.transform(X))
+    np.testing.assert_allclose(back.compute(), expected, atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -230,36 +221,19 @@ def test_networks_read_blocks_in_their_order(Neural, dtype):
     k = 3 if Neural is bionica.NonnegativePCA else 4
     X = mixed(9000, 3, k, dtype=dtype)
     lazy = da.from_array(X, chunks=(ragged(9000), (k,)))
-    rates = (
-        {"eta0": 0.01}
-        if Neural in (bionica.TwoLayerNSM, bionica.NonnegativePCA)
-        else {}
-    )
     here, there = (
-        Neural(3, random_state=0, n_epochs=2, **rates).fit(data) for data in (X, lazy)
+        Neural(3, random_state=0, eta0=0.01, n_epochs=2).fit(data) for data in (X, lazy)
     )
     np.testing.assert_allclose(there.components_, here.components_, rtol=0, atol=1e-12)
-    here, there = (
-        Neural(3, random_state=0, **rates).partial_fit(data) for data in (X, lazy)
+    here, there = (Neural(3, random_state=0, eta0=0.01) for _ in "ab")
+    np.testing.assert_array_equal(
+        there.partial_fit_transform(lazy), here.partial_fit_transform(X)
     )
     np.testing.assert_array_equal(there.components_, here.components_)
-    arriving = [
-        Neural(3, random_state=0, **rates).partial_fit_transform(data)
-        for data in (X, lazy)
-    ]
-    np.testing.assert_array_equal(*arriving)
     Y = there.transform(lazy)
-    assert isinstance(Y, da.Array)
     assert Y.dtype == dtype
-    expected = here.transform(X)
     there.partial_fit(X)  # later learning does not change what was asked for before
-    np.testing.assert_array_equal(Y.compute(), expected)
-    back = here.inverse_transform(Y)
-    assert isinstance(back, da.Array)
-    assert back.dtype == dtype
-    np.testing.assert_allclose(
-        back.compute(), here.inverse_transform(expected), rtol=1e-5, atol=1e-5
-    )
+    np.testing.assert_array_equal(Y.compute(), here.transform(X))
 
 
 @pytest.mark.filterwarnings("ignore:Port .* is already in use:UserWarning")
@@ -280,14 +254,10 @@ def test_a_cluster_gives_the_same():
         there = BatchNICA(3, random_state=0).fit(lazy)
         Y = there.transform(lazy).compute()
         network = bionica.TwoCompartmentNICA(3, random_state=0).partial_fit(lazy)
-        persisted = BatchNICA(3, random_state=0).fit(lazy.persist())
     assert_same(here, there)
-    assert_same(here, persisted)
     np.testing.assert_allclose(Y, here.transform(X), rtol=0, atol=1e-8)
-    np.testing.assert_array_equal(
-        network.components_,
-        bionica.TwoCompartmentNICA(3, random_state=0).partial_fit(X).components_,
-    )
+    expected = bionica.TwoCompartmentNICA(3, random_state=0).partial_fit(X)
+    np.testing.assert_array_equal(network.components_, expected.components_)
 
 
 def test_a_bad_later_block_leaves_a_network_as_it_was():

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from bionica.io import Columns, InputError, open_pipe, open_reader, wavelengths_in
-from bionica.io.text import judge_first_line
 
 WAVELENGTHS = np.arange(400.0, 424.0)
 
@@ -346,28 +345,6 @@ def test_a_line_that_may_be_names_or_a_sample_is_asked_for(read, refused, rng, f
     assert reader.names == first.split(",")
     if first[0] != "a":
         assert len(read(first + "\n" + text(X), header=False)[0]) == 10
-
-
-def test_first_samples_are_seldom_taken_for_an_axis_or_asked_about():
-    """Of rows in random order as they come, beside 19 others; and of rows made to fall,
-    against one other.
-    """
-    rng = np.random.default_rng(0)
-    found = {verdict: np.zeros(3) for verdict in ("names", "asked", "sample")}
-    for k in range(2, 11):
-        for _ in range(100):
-            uniform = rng.random((20, k))
-            counts = rng.poisson(20, (20, k)).astype(float)
-            mixed = rng.exponential(size=(20, 3)) @ rng.random((3, k))
-            for kind, X in enumerate((uniform, counts, mixed)):
-                decimals = [0 if kind == 1 else 16] * 20
-                found[judge_first_line(X.tolist(), decimals)][kind] += 1
-                fallen = judge_first_line(
-                    [np.sort(X[0])[::-1].tolist(), X[1].tolist()], decimals[:2]
-                )
-                found["names"][kind] += fallen == "names"
-    assert (found["names"] <= [2, 12, 12]).all(), found
-    assert (found["asked"] <= [12, 12, 30]).all(), found
 
 
 @pytest.mark.parametrize(
