@@ -36,17 +36,10 @@ def test_every_weight_is_a_synapse_as_wide_as_it_is(cls):
     np.testing.assert_allclose(
         widths / widths.max(), np.abs(drawn) / np.abs(drawn).max()
     )
-    colors = {
-        arrow.get_edgecolor()[:3]
-        for arrow, w in zip(first, drawn, strict=True)
-        if w > 0
-    }
-    assert len(colors) == 1
-    assert not colors & {
-        arrow.get_edgecolor()[:3]
-        for arrow, w in zip(first, drawn, strict=True)
-        if w < 0
-    }
+    colors = np.array([arrow.get_edgecolor()[:3] for arrow in first])
+    red, *others = (np.unique(colors[sign], axis=0) for sign in (drawn > 0, drawn < 0))
+    assert len(red) == 1
+    assert not (others == red).all(axis=-1).any()
 
 
 @pytest.mark.parametrize("cls", [bionica.InterneuronNICA, bionica.TwoCompartmentNICA])

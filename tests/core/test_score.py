@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import GridSearchCV
 
 import bionica
 from bionica.datasets import copula_uniform, mix, random_sources
@@ -47,18 +46,12 @@ def test_every_estimator_that_separates_has_one(cls):
     with pytest.raises(NotFittedError):
         estimator.score(X)
     estimator.fit(X)
-    local = cls in (bionica.LocalNICA, bionica.TwoCompartmentNICA)
     # The weights of these keep what they began with outside the space of the sources,
     # which `mixing_`, their pseudoinverse, shows.
-    least = -np.inf if local else 0.5
-    assert least < estimator.score(X) <= 1
-    assert estimator.score(X.astype(np.float32)) == pytest.approx(
-        estimator.score(X), abs=1e-5
-    )
+    local = cls in (bionica.LocalNICA, bionica.TwoCompartmentNICA)
+    assert (-np.inf if local else 0.5) < estimator.score(X) <= 1
     with pytest.raises(ValueError, match="features"):
         estimator.score(X[:, :5])
-    if hasattr(cls, "partial_fit"):
-        assert least < clone(estimator).partial_fit(X).score(X) <= 1
 
 
 @pytest.mark.parametrize(
@@ -69,17 +62,6 @@ def test_every_estimator_that_separates_has_one(cls):
 def test_a_grid_search_finds_the_number_of_sources(cls, kind):
     search = GridSearchCV(cls(random_state=0), {"n_components": range(1, 9)}, cv=3)
     assert search.fit(mixtures(n=1000, kind=kind)).best_params_ == {"n_components": 4}
-
-
-# BatchNICA cannot separate these
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_correlated_sources_are_predicted_better_by_the_cone():
-    X = mixtures(kind="copula", snr_db=30)
-    batch, cone = (
-        cross_val_score(e(4, random_state=0), X, cv=3)
-        for e in (bionica.BatchNICA, bionica.MinimumVolumeCone)
-    )
-    assert (cone > batch).all()
 
 
 def test_few_mixtures_and_no_energy():

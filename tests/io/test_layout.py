@@ -347,47 +347,6 @@ def test_a_line_that_may_be_names_or_a_sample_is_asked_for(read, refused, rng, f
         assert len(read(first + "\n" + text(X), header=False)[0]) == 10
 
 
-@pytest.mark.parametrize(
-    "first",
-    [
-        "400,400,410,410",
-        "400,410,420,415",
-        "5,2,4,1",
-        "7.4,6.8,7.0,8.1",
-        "405,488,561,640",
-        "2020,2019,2021,2022",
-    ],
-    ids=["replicates", "overlapping detectors", "filters", "pH", "lasers", "years"],
-)
-@pytest.mark.parametrize("form", ["{:.6f}", "{:.1f}", "{:.0f}"])
-@pytest.mark.parametrize("transposed", [False, True])
-def test_a_first_line_of_numbers_is_never_a_sample_without_a_word(
-    read, first, form, transposed
-):
-    """Numbers of any order and size: names of columns, or of rows, are read as such,
-    asked for, or named in a note.
-    """
-    X = (
-        0.3
-        * np.random.default_rng(0).exponential(size=(30, 3))
-        @ np.random.default_rng(1).random((3, 4))
-    )
-    table = [first.split(","), *([form.format(x) for x in row] for row in X.tolist())]
-    table = [*zip(*table, strict=True)] if transposed else table
-    pipe = open_pipe(io.BytesIO(lines_of(table).encode()))
-    for opened in [lambda: read(lines_of(table))[1], lambda: (pipe.read(), pipe)[1]][
-        : 1 if transposed else 2
-    ]:
-        try:
-            notes = opened().notes
-        except InputError as error:
-            assert "may hold names" in str(error)
-        else:
-            shown = (
-                f"the first {'column' if transposed else 'line'}"
-                f" ({first.split(',')[0]}, "
-            )
-            assert any(shown in note for note in notes)
 
 
 @pytest.mark.parametrize("label", ["patient", "class", "barcode", "day"])

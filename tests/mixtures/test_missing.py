@@ -132,20 +132,13 @@ def test_separate_counts_and_chooses_with_missing_values():
 def test_what_cannot_estimate_refuses_with_one_sentence():
     _, X, gaps = problem(0.1)
     model = MinimumVolumeCone(3, random_state=0).fit(X)
-    uses = [
+    for use in (
         model.partial_fit,
         model.score,
         bionica.StreamingNICA(3).fit,
         MinimumVolumeCone(3, horizon=1000).fit,
-    ]
-    for use in uses:
-        with pytest.raises(
-            ValueError,
-            match=(
-                r"needs finite numbers here; drop .*, or use fit of"
-                r" MinimumVolumeCone or"
-            ),
-        ):
+    ):
+        with pytest.raises(ValueError, match=r"needs finite numbers here; drop .*, or"):
             use(gaps)
     with pytest.raises(ValueError, match="with n_components, which estimates NaN"):
         MinimumVolumeCone().fit(gaps)
@@ -167,9 +160,7 @@ def test_empty_cells_of_a_file_are_missing_and_words_are_not(tmp_path):
     with pytest.raises(InputError, match="line 2, column 2"):
         open_reader(path)
     path.write_text("a,b,c\n1,2,3\n4,<5,6\n")
-    with pytest.raises(
-        InputError, match=r"line 3, column 2 .*'<5' is not a finite number"
-    ):
+    with pytest.raises(InputError, match=r"line 3, column 2 .*'<5' is not a finite"):
         open_reader(path, missing=True).read()
 
 
