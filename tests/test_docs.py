@@ -242,35 +242,6 @@ def test_private_names_of_other_libraries_are_behind_doors():
     assert found == []
 
 
-def test_what_several_docstrings_say_of_a_parameter_is_the_same():
-    rooms = (
-        "bionica.circuits.",
-        "bionica.mixtures.nica.streaming",
-        "bionica.mixtures.cone.",
-    )
-    public = [getattr(bionica, name) for name in bionica.__all__]
-    networks = [
-        cls
-        for cls in public
-        if inspect.isclass(cls) and cls.__module__.startswith(rooms)
-    ]
-    shared = (
-        "gamma, settle_tol, settle_steps",
-        "n_epochs, shuffle",
-        "random_state",
-        "average",
-    )
-    for name in shared:
-        pattern = rf"^{re.escape(name)} : .*\n(?:    .*\n)+"
-        entries = {
-            cls.__name__: re.findall(pattern, inspect.getdoc(cls), re.M)
-            for cls in networks
-        }
-        texts = {" ".join(found[0].split()) for found in entries.values() if found}
-        assert sum(map(bool, entries.values())) > 1, name
-        assert len(texts) == 1, (name, texts)
-
-
 def test_signatures_are_readable():
     """Without the union that ArrayLike stands for."""
     values = list(public().values())

@@ -2,10 +2,6 @@
 weights and repairs.
 """
 
-import ast
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -34,23 +30,6 @@ pytestmark = pytest.mark.interpreted
 
 
 # --- the reference alone
-
-
-def test_it_imports_nothing_but_numpy_and_scipy():
-    tree = ast.parse(Path(reference.__file__).read_text())
-    modules = {
-        node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)
-    }
-    modules |= {
-        alias.name
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Import)
-        for alias in node.names
-    }
-    assert {module.split(".")[0] for module in modules} - sys.stdlib_module_names == {
-        "numpy",
-        "scipy",
-    }
 
 
 @pytest.mark.parametrize("d", [1, 2, 6])

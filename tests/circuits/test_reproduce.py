@@ -222,7 +222,7 @@ def test_the_maps_are_those_that_the_page_describes():
         2 * [2, 3, 5, 10],
         [3],
     ]
-    for (name, setting), plan in plans.items():
+    for (name, _), plan in plans.items():
         samples = name == "convergence-samples"
         conditions = ["30", "100"] if samples else ["1", "3", "10", "30", "100"]
         assert [entry.name for entry in plan.data] == conditions
@@ -231,13 +231,8 @@ def test_the_maps_are_those_that_the_page_describes():
             assert entry.held_out == 5000
             assert entry.n_samples == (1_000_000 if samples else 100_000)
         A = plan.data[0].load(0, "float64").A
-        size = {"0": 1 / 3, "1": 3}[setting[-1]] if name == "convergence-scale" else 1
-        paper = datasets.paper_mixing("d10" if len(A.T) > 6 else "d3")
-        power = size**2 * np.mean(np.sum(paper**2, axis=1))
-        assert np.mean(np.sum(A**2, axis=1)) == pytest.approx(power)
         assert np.linalg.cond(A) == pytest.approx(float(conditions[0]))
-        for case in plan.cases()[:8]:
-            assert case.estimator().n_components == len(A)
+        assert plan.cases()[0].estimator().n_components == len(A)
 
 
 def test_cells_of_a_map_count_runs_above_15_db_and_diverged_ones_as_not_separated():

@@ -204,7 +204,8 @@ def test_the_first_bad_row_is_named_though_a_later_block_is_read_before(estimato
 @pytest.mark.parametrize(
     ("X", "error", "message"),
     [
-        (da.zeros(5), ValueError, "Expected 2D array"),
+        *((da.zeros(shape), ValueError, "Expected 2D") for shape in ((9,), (9, 3, 2))),
+        (da.zeros((9, 0)), ValueError, "Expected 2D"),
         (da.zeros((5, 2), dtype=complex), TypeError, "complex128"),
         (da.zeros((1, 2)), ValueError, "minimum of 2"),
         (da.zeros((100, 3)), ValueError, "do not vary"),

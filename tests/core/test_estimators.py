@@ -392,15 +392,3 @@ def test_the_number_of_blas_threads_does_not_matter(cls):
                 np.concatenate([model.components_.ravel(), model.transform(X).ravel()])
             )
     np.testing.assert_array_equal(*bits)
-
-
-# few samples
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize(
-    "cls", [cls for cls in ESTIMATORS if cls is not NoncenteredWhitener]
-)
-def test_outputs_have_names_and_spectra(cls):
-    """Y @ spectra_ is the model of X."""
-    model = cls(3).fit(mixtures(300, 3, 5)[1])
-    assert [*model.get_feature_names_out()] == ["source_1", "source_2", "source_3"]
-    np.testing.assert_array_equal(model.spectra_, model.mixing_.T)

@@ -51,16 +51,6 @@ def test_kinds_of_parameters(constraint, text, accepted, refused):
     assert [value for value in refused if constraint.holds(value)] == []
 
 
-def test_a_seed_is_none_a_number_or_a_generator():
-    for seed in (None, 0, 2**32 - 1, np.random.RandomState(0)):
-        bionica.BatchNICA(1, random_state=seed).fit([[1.0], [2.0], [0.0]])
-    for seed in (-1, 2**32, 0.5, np.random):
-        with pytest.raises(
-            TypeError, match="The 'random_state' parameter of BatchNICA"
-        ):
-            bionica.BatchNICA(1, random_state=seed).fit([[1.0], [2.0], [0.0]])
-
-
 def test_several_constraints_are_all_named():
     with pytest.raises(
         ValueError,

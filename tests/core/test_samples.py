@@ -17,7 +17,6 @@ import scipy.sparse
 import bionica
 from bionica.core import samples
 from bionica.core.blocks import some_rows
-from bionica.core.dask import dask_rows
 from conftest import ESTIMATORS, made
 
 da = pytest.importorskip("dask.array")
@@ -283,12 +282,6 @@ def test_float32_in_another_byte_order_stays_float32(cls):
     ours, theirs = (deepcopy(model).fit(x).transform(x) for x in (X, X.astype(">f4")))
     assert theirs.dtype == np.float32
     np.testing.assert_array_equal(ours, theirs)
-    if hasattr(cls, "learn_one"):
-        ours, theirs = (deepcopy(model).fit(X) for _ in range(2))
-        assert np.array_equal(
-            ours.learn_one(X[0]), theirs.learn_one(X[0].astype(">f4"))
-        )
-        assert np.array_equal(ours.transform(X), theirs.transform(X))
 
 
 @pytest.mark.parametrize("cls", ESTIMATORS)
@@ -308,18 +301,6 @@ def test_a_data_frame_and_a_dask_array_do_not_go_together():
     model = bionica.BatchNICA(2, random_state=0).fit(X).set_output(transform="pandas")
     with pytest.raises(ValueError, match="set_output would gather the Dask array X"):
         model.transform(da.from_array(X, chunks=100))
-
-
-@pytest.mark.parametrize("shape", [(9,), (9, 3, 2), (1, 3), (9, 0)])
-def test_a_dask_array_of_another_shape_is_refused(shape):
-    with pytest.raises(
-        ValueError, match=r"Expected 2D array .* with a minimum of 2 sample"
-    ):
-        dask_rows(da.zeros(shape), "model", min_samples=2, dtype=float)
-    assert dask_rows(da.zeros((2, 1)), "model", min_samples=2, dtype=float).shape == (
-        2,
-        1,
-    )
 
 
 @pytest.mark.parametrize(

@@ -29,33 +29,6 @@ def start(Network, X):
     return network.fit(X) if Network is bionica.NonnegativePCA else network
 
 
-@pytest.mark.parametrize(
-    ("name", "weights"), [("InterneuronNICA", "W_xy"), ("TwoCompartmentNICA", "W_xz")]
-)
-def test_a_rotation_of_the_mixtures_rotates_the_weights_alone(name, weights):
-    """A rule sees x in inner products only: a wide network does what a narrow one does
-    to the coordinates of x.
-    """
-    _, X = problem(400, 50, D)
-    Q = np.linalg.qr(np.random.default_rng(1).standard_normal((2000, 50)))[0]
-    W = np.linalg.qr(np.random.default_rng(2).standard_normal((50, D)))[0].T
-    narrow, wide = (
-        getattr(bionica, name)(
-            D,
-            eta0=0.01,
-            decay=0.001,
-            guards=False,
-            init={weights: start},
-            random_state=0,
-        )
-        for start in (W, W @ Q.T)
-    )
-    np.testing.assert_allclose(
-        wide.partial_fit_transform(X @ Q.T), narrow.partial_fit_transform(X), atol=1e-10
-    )
-    np.testing.assert_allclose(wide.components_, narrow.components_ @ Q.T, atol=1e-10)
-
-
 # few samples
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("cls", NETWORKS)

@@ -256,19 +256,6 @@ def test_a_change_without_a_horizon_is_reported_once(dtype):
     assert network.repairs_["restart"] == 0
 
 
-def test_sound_streams_are_not_reported():
-    for kind in KINDS:
-        for d, k, snr_db in ((3, 3, None), (5, 10, 20)):
-            _, X = mixed(kind, 30_000, d, k, snr_db=snr_db)
-            assert not StreamingNICA(d, random_state=0).fit(X).change_detected_
-            assert (
-                StreamingNICA(d, horizon=3000, random_state=0)
-                .fit(X)
-                .repairs_["restart"]
-                == 0
-            )
-
-
 def on_and_off(n, d, dwell, rng):
     """Exponential sources, each on and off for random times of this mean, on at first."""
     on = [
