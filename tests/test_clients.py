@@ -49,10 +49,6 @@ def test_the_code_of_the_page(heading):
     exec(compile(FIRST + CODE[heading], heading, "exec"), {})
 
 
-def samples(X):
-    return [dict(zip(NAMES, x, strict=True)) for x in X.tolist()]
-
-
 @pytest.fixture(scope="module")
 def river_transformer():
     """The class of the page, with what river's checks ask for, where they can pickle
@@ -77,26 +73,6 @@ def test_river_checks(river_transformer):
     from river import checks
 
     checks.check_estimator(river_transformer(StreamingNICA(random_state=0)))
-
-
-def test_river_transformer_is_the_estimator(river_transformer, X):
-    import pandas as pd
-
-    one, many = (river_transformer(StreamingNICA(3, random_state=0)) for _ in range(2))
-    frame = pd.DataFrame(X, columns=NAMES)
-    assert one.transform_one(samples(X)[0]) == {}
-    for x in samples(X):
-        one.learn_one(x)
-    many.learn_many(frame[NAMES[::-1]][:700])
-    many.learn_many(frame[700:])
-    expected = StreamingNICA(3, random_state=0).fit(X)
-    for transformer in (one, many):
-        components = transformer.model.components_
-        np.testing.assert_array_equal(components, expected.components_)
-    Y = many.transform_many(frame.set_index(frame.index + 7))
-    assert Y.index[0] == 7
-    np.testing.assert_array_equal(Y, expected.transform(X))
-    assert one.transform_one(samples(X)[3]) == Y.iloc[3].to_dict()
 
 
 @pytest.fixture(scope="module")

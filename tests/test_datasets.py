@@ -173,10 +173,9 @@ def test_the_images_are_mixed_by_the_matrix_of_the_data_not_by_the_printed_one()
     rows = [
         [-0.672782973, 0.508403817, 0.225806594],
         [-0.012076203, -0.372860189, 0.806204631],
+        [-0.454731770, -0.702256635, -0.301557802],
     ]
-    np.testing.assert_allclose(
-        A, [*rows, [-0.454731770, -0.702256635, -0.301557802]], atol=6e-10
-    )
+    np.testing.assert_allclose(A, rows, atol=6e-10)
 
 
 def assert_grounded(S):

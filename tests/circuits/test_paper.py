@@ -233,16 +233,3 @@ def test_the_code_of_the_page_is_that_of_the_reference():
     quoted = "".join(blocks).splitlines()
     assert len(quoted) > 20
     assert [line for line in quoted if line.strip() not in lines] == []
-
-
-def test_the_page_needs_no_build():
-    """Plain Markdown, but for the hidden list of pages at its end; pictures are small,
-    and there.
-    """
-    body = PAGE.split("```{toctree}")[0]
-    assert "```{" not in body
-    assert "{class}" not in body
-    pictures = re.findall(r"!\[[^]]+\]\(([^)]+)\)", body)
-    assert pictures == [*(f"figure{n}.png" for n in range(1, 6)), "table1.png"]
-    for name in pictures:
-        assert (ROOT / "docs" / "paper" / name).stat().st_size < 200_000

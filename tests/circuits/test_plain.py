@@ -284,12 +284,6 @@ def test_random_numbers_of_a_plain_rule_do_not_depend_on_calls():
             AttributeError,
             "'Work' object has no attribute 'z'",
         ),
-        (
-            "of_params",
-            "state.W_xz[0, 0] += params.tua",
-            AttributeError,
-            "'Params' object has no attribute 'tua'",
-        ),
     ],
 )
 def test_mistakes_of_a_compiled_rule_name_the_line(

@@ -106,30 +106,6 @@ def test_grid_holds_every_setting_of_the_appendix(run):
     assert all(row["error"] == "" and "tau" in row["status"] for row in refused)
 
 
-def journals(folder):
-    return {
-        path: path.read_bytes() for path in (folder / "runs").rglob("journal.jsonl")
-    }
-
-
-def test_second_call_runs_nothing_and_a_damaged_run_is_run_again(tmp_path):
-    def ran():
-        return json.loads(
-            reproduce("figure4", *FAST, "--output", tmp_path, "--json").stdout
-        )["ran"]
-
-    assert ran() == 16
-    runs = journals(tmp_path)
-    table = (tmp_path / "figure4.csv").read_bytes()
-    assert ran() == 0
-    assert runs == journals(tmp_path)
-    assert table == (tmp_path / "figure4.csv").read_bytes()
-    damaged = min(runs)
-    damaged.write_bytes(damaged.read_bytes()[:-100])
-    assert ran() == 1
-    assert table.count(b"\n") == (tmp_path / "figure4.csv").read_bytes().count(b"\n")
-
-
 def test_a_file_of_somebody_else_is_not_replaced(tmp_path):
     (tmp_path / "figure1.csv").write_text("mine")
     result = reproduce("figure1", "--output", tmp_path)

@@ -7,10 +7,7 @@ import json
 import os
 import re
 import shutil
-import signal
-import subprocess
 import sys
-import time
 import tomllib
 from pathlib import Path
 from types import SimpleNamespace
@@ -288,16 +285,13 @@ def test_a_labelled_baseline_that_equals_a_grid_point_has_its_rows(tmp_path):
     }
     table = sweep.run(body(seeds=2, times=1, network=[GRID, baseline]), tmp_path)
     assert len(lines(tmp_path)) == 8
-    same = [
-        row["error"]
-        for row in table
-        if (row["eta0"], row["tau"]) == (0.1, 0.5) and row["network"] != "baseline"
-    ]
-    assert [row["error"] for row in table if row["network"] == "baseline"] == same
-    assert [row["network"] for row in table.best()] == [
-        "TwoCompartmentNICA",
-        "baseline",
-    ]
+    same = {"eta0": 0.1, "tau": 0.5}.items()
+    errors = {
+        name: [r["error"] for r in table if r["network"] == name and r.items() >= same]
+        for name in ("TwoCompartmentNICA", "baseline")
+    }
+    assert errors["baseline"] == errors["TwoCompartmentNICA"]
+    assert [row["network"] for row in table.best()] == [*errors]
     assert [row["runs"] for row in table.final_errors()] == [2] * 5
 
 
@@ -305,12 +299,10 @@ def test_a_labelled_baseline_that_equals_a_grid_point_has_its_rows(tmp_path):
     ("changes", "words"),
     [
         ({"name": "TwoCompartmentNice"}, "network[0]: name = 'TwoCompartmentNice'"),
-        ({"grid": {"eta": [0.1]}}, "'eta'"),
         ({"grid": {"eta0": [-1]}}, "'eta0': -1"),
         ({"params": {"random_state": 1}}, "random_state"),
         ({"params": {"precondition": "natural"}}, "network[0]: precondition"),
         ({"params": {"eta0": 0.1}}, "network[0]: eta0"),
-        ({"params": {"init": {"W_xz": 1}}}, "init"),
         ({"published": "d10"}, "n_components = 10"),
         ({"name": "BatchNICA"}, "no published setting"),
     ],
@@ -326,7 +318,6 @@ def test_a_bad_network_names_the_key_and_the_value(changes, words):
         ({"kind": "uniform"}, "data[0]: kind = 'uniform'"),
         ({"T": None}, "data[0]: T = None"),
         ({"d": 4}, "A has shape (3, 3)"),
-        ({"d": True}, "data[0]: d = True"),
         ({"shuffle": "no"}, "data[0]: shuffle = 'no'"),
         ({"nmixtures": 4}, "data[0]: nmixtures = 4"),
         ({"mixing": {"condition": 0.5}}, "data[0]: condition=0.5"),
@@ -457,38 +448,6 @@ def test_an_interruption_keeps_what_was_finished(n_jobs, tmp_path):
     assert without_times(sweep.run(body(), tmp_path)) == without_times(
         sweep.run(body())
     )
-
-
-def test_a_kill_loses_nothing_that_was_finished_and_doubles_nothing(tmp_path):
-    plan = tmp_path / "plan.toml"
-    plan.write_text(
-        'seeds = 40\n[[data]]\nkind = "sparse_uniform"\nd = 3\nT = 60_000\nmixing ='
-        ' "d3"\n[[network]]\nname = "TwoCompartmentNICA"\npublished = "d3"\n'
-    )
-    output = tmp_path / "out"
-    command = f"-m bionica sweep {plan} -o {output} --jobs 2".split()
-    process = subprocess.Popen(
-        [sys.executable, *command], stdout=subprocess.DEVNULL, start_new_session=True
-    )
-    while not (output / "journal.jsonl").exists() or len(lines(output)) < 4:
-        assert process.poll() is None
-        time.sleep(0.005)
-    os.kill(process.pid, signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL
-    # the last may be incomplete
-    finished = len(lines(output)) - 1
-    assert 3 <= finished < 40
-    ran = []
-    table = sweep.run(plan, output, progress=lambda done, total: ran.append(done))
-    assert len(ran) <= 40 - finished
-    assert len(table) == 40
-    whole = [json.loads(line)["case"] for line in lines(output) if line.endswith("}")]
-    assert len(whole) == len(set(whole)) == 40
-    # its workers end soon, in the middle of a case too
-    with pytest.raises(ProcessLookupError):
-        while True:
-            os.killpg(process.pid, 0)
-            time.sleep(0.1)
 
 
 def command(*arguments):

@@ -237,30 +237,6 @@ def test_networks_read_blocks_in_their_order(Neural, dtype):
     np.testing.assert_array_equal(Y.compute(), here.transform(X))
 
 
-@pytest.mark.filterwarnings("ignore:Port .* is already in use:UserWarning")
-def test_a_cluster_gives_the_same():
-    distributed = pytest.importorskip(
-        "distributed", reason="distributed is not installed (the extra bionica[dask])"
-    )
-    X = mixed(60_000, 3, 6)
-    lazy = da.from_array(X, chunks=(ragged(60_000), (6,)))
-    here = BatchNICA(3, random_state=0).fit(X)
-    with (
-        dask.config.set(scheduler=None),
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0"
-        ) as cluster,
-        distributed.Client(cluster),
-    ):
-        there = BatchNICA(3, random_state=0).fit(lazy)
-        Y = there.transform(lazy).compute()
-        network = bionica.TwoCompartmentNICA(3, random_state=0).partial_fit(lazy)
-    assert_same(here, there)
-    np.testing.assert_allclose(Y, here.transform(X), rtol=0, atol=1e-8)
-    expected = bionica.TwoCompartmentNICA(3, random_state=0).partial_fit(X)
-    np.testing.assert_array_equal(network.components_, expected.components_)
-
-
 def test_a_bad_later_block_leaves_a_network_as_it_was():
     X = mixed(400, 3)
     network = bionica.StreamingNICA(3, random_state=0).partial_fit(X)

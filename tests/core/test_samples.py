@@ -1,11 +1,8 @@
 """One door: every public method takes each kind of input with the numbers of the plain
 array, or refuses it in the same words.
-
-``python tests/core/test_samples.py`` prints the table of methods and kinds.
 """
 
 import re
-import sys
 import warnings
 from copy import deepcopy
 
@@ -221,16 +218,12 @@ def outcome(use, name, kind, given, names):
     return "same" if np.array_equal(result, expected) else "other numbers"
 
 
-def table():
+@pytest.fixture(scope="module")
+def outcomes():
     return [
         (method, name, {kind: outcome(use, name, kind, given, names) for kind in KINDS})
         for use, method, name, given, names in cells()
     ]
-
-
-@pytest.fixture(scope="module")
-def outcomes():
-    return table()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -309,10 +302,3 @@ def test_a_data_frame_and_a_dask_array_do_not_go_together():
 def test_the_last_rows_are_four_horizons_or_a_thousand(n, last, kept):
     X = np.arange(2.0 * n).reshape(n, 2)
     assert np.array_equal(some_rows(X, last=last), X[-kept:])
-
-
-if __name__ == "__main__":
-    for method, name, found in table():
-        sys.stdout.write(f"{name}.{method}\n")
-        for kind, said in found.items():
-            sys.stdout.write(f"    {kind:16} {said.splitlines()[0][:100]}\n")

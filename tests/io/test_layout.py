@@ -193,24 +193,6 @@ def test_names_that_are_repeated_are_no_sample(read, refused):
     assert len(read("0,1\n3,4\n0,1\n", header=True)[0]) == 2
 
 
-@pytest.mark.parametrize("n", [9, 60])
-def test_words_beside_labels_that_are_numbers_are_named(read, n):
-    """Means below a table are read as samples, with a word."""
-    X = spectra(n)
-    rows = [
-        ["id", *WAVELENGTHS],
-        *([i, *row] for i, row in enumerate(X.tolist())),
-        ["Mean", *X.mean(axis=0)],
-    ]
-    data, reader = read(lines_of(rows))
-    assert len(data) == n + 1
-    assert (
-        reader.notes[-1]
-        == "beside labels that are numbers there are words (Mean): samples too"
-    )
-    assert len(read(lines_of(rows[:-1]))[1].notes) == len(reader.notes) - 1
-
-
 @pytest.mark.parametrize("n", [10, 100])
 def test_points_that_may_be_those_of_thousands_are_asked_about(read, refused, n):
     """Counts around 1,000, as a German program writes them; and decimals that no
@@ -577,22 +559,6 @@ def test_a_label_rises_or_falls_or_is_text(read, values):
         assert reader.names == ["a", "b"]
         assert reader.label_names == ["NO"]
         assert "column 1" in reader.notes[0]
-
-
-@pytest.mark.parametrize(
-    "header",
-    [
-        "Wavelength 400,Wavelength 410,C",
-        "row 1,row 2,row 3",
-        "Date fruit,Apple,Pear",
-        "2_1,1_2,3_4",
-        "R,S,T",
-    ],
-)
-def test_names_that_begin_like_labels_are_mixtures(read, rng, header):
-    data, reader = read(header + "\n" + text(rng.random((30, 3))))
-    assert data.shape == (30, 3)
-    assert reader.names == header.split(",")
 
 
 @pytest.mark.parametrize("first", ["", "side,when,well,a,b\n"])

@@ -147,16 +147,6 @@ def test_outputs_do_not_depend_on_scale_and_exist_from_the_second_sample_on():
     assert (Y[0][1:20].sum(axis=1) > 0).sum() > 10
 
 
-def test_a_drift_out_of_the_first_directions_is_followed():
-    rng = np.random.default_rng(1)
-    S = random_sources("exponential", 60_000, 3, rng=rng)
-    A, B = rng.standard_normal((2, 3, 8))
-    turn = np.linspace(0, np.pi / 2, len(S))[:, np.newaxis]
-    X = np.cos(turn) * (S @ A) + np.sin(turn) * (S @ B)
-    Y = StreamingNICA(3, horizon=1000, random_state=0).partial_fit_transform(X)
-    assert permutation_error(S[-6000:], Y[-6000:]) < 0.02
-
-
 # --- recovery
 
 
