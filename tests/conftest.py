@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import bionica
-from bionica.circuits.network import OfThePaper
 from bionica.core.estimator import Estimator
 from bionica.core.online import OnlineEstimator
 from bionica.io import open_reader, open_writer
@@ -30,7 +29,7 @@ ESTIMATORS = [
 ]
 ONLINE = [cls for cls in ESTIMATORS if issubclass(cls, OnlineEstimator)]
 NETWORKS = [cls for cls in ONLINE if cls is not bionica.MinimumVolumeCone]
-NEURAL = [cls for cls in NETWORKS if issubclass(cls, OfThePaper)]
+NEURAL = [cls for cls in NETWORKS if hasattr(cls, "as_published")]
 
 
 def pytest_generate_tests(metafunc):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import bionica
 from bionica.circuits import guards, settling
-from bionica.engine.rule import REGULARISED, SPECTRUM, inverse, scratch
+from bionica.engine import rule
 from conftest import learned, mixtures
 
 EPS = np.finfo(float).eps
@@ -33,7 +33,7 @@ def kkt_residual(M, c, z):
 def solve(M, c, H=None, firing=0):
     """The fixed point by an inverse H, or by pivoting from a set of firing neurons."""
     z = np.zeros(len(c))
-    ws = scratch(len(c), np.float64)
+    ws = rule.scratch(len(c), np.float64)
     ws.firing[:] = firing
     M = np.ascontiguousarray(M)
     if H is None:
@@ -60,13 +60,13 @@ def test_kkt_on_every_positive_definite_matrix(d, condition, scale, lost, bias, 
     """
     rng = np.random.default_rng(seed)
     M = positive_definite(rng, d, 10**condition) * 10**scale
-    H = inverse(M) * (1 + lost * rng.standard_normal((d, d)))
+    H = rule.inverse(M) * (1 + lost * rng.standard_normal((d, d)))
     c = rng.standard_normal(d) + bias
     for start in ({"H": H}, {"firing": rng.random(d) < 0.5}):
         z, ws = solve(M, c, **start)
         assert z.min() >= 0
         assert kkt_residual(M, c, z) <= 1e-10
-        assert ws.events[REGULARISED] == 0
+        assert ws.events[rule.REGULARISED] == 0
 
 
 def test_degenerate_ties():
@@ -87,7 +87,7 @@ def test_nearly_singular_is_regularised_and_counted():
     singular = np.ones((3, 3)) + 1e-18 * np.eye(3)
     z, ws = solve(singular, np.ones(3), firing=np.ones(3, bool))
     assert np.isfinite(z).all()
-    assert ws.events[REGULARISED] == 1
+    assert ws.events[rule.REGULARISED] == 1
     np.testing.assert_allclose(z.sum(), 1, rtol=1e-6)  # M z = c still holds, nearly
 
 
@@ -164,10 +164,10 @@ def with_singular_values(rng, values, n):
 def test_small_singular_values_become_one(values, n):
     W = with_singular_values(np.random.default_rng(0), values, n)
     before = W.copy()
-    ws = scratch(3, float)
+    ws = rule.scratch(3, float)
     guards.lift_singular_values(W, EPS, ws)
     lifted = sum(value < 0.01 for value in values)
-    assert ws.events[SPECTRUM] == lifted
+    assert ws.events[rule.SPECTRUM] == lifted
     expected = sorted((v if v >= 0.01 else 1.0 for v in values), reverse=True)
     np.testing.assert_allclose(np.linalg.svd(W, compute_uv=False), expected, rtol=1e-9)
     if not lifted:
@@ -186,9 +186,9 @@ def test_small_singular_values_become_one(values, n):
 def test_small_eigenvalues_become_one(values):
     Q = np.linalg.qr(np.random.default_rng(2).standard_normal((3, 3)))[0]
     W = (Q * values) @ Q.T
-    ws = scratch(3, float)
+    ws = rule.scratch(3, float)
     guards.lift_eigenvalues(W, EPS, ws)
     expected = sorted(value if value >= 0.01 else 1.0 for value in values)
     np.testing.assert_allclose(np.linalg.eigvalsh(W), expected, rtol=1e-9)
     np.testing.assert_allclose(W, W.T, atol=1e-12)
-    assert ws.events[SPECTRUM] == sum(value < 0.01 for value in values)
+    assert ws.events[rule.SPECTRUM] == sum(value < 0.01 for value in values)

@@ -14,7 +14,7 @@ from bionica import datasets, metrics
 from bionica.circuits import reference
 from bionica.circuits.paper import Reproduction, claims_of, plans_of, results
 from bionica.circuits.paper.plans import NETWORKS, CorrelationFloor
-from bionica.circuits.sweep.table import Table
+from bionica.circuits.sweep import Table
 
 ROOT = Path(__file__).parents[2]
 

@@ -17,8 +17,7 @@ import naive
 from bionica import plot
 from bionica.circuits import reference
 from bionica.circuits.plain import PlainNetwork
-from bionica.engine import loop
-from bionica.engine.rule import RULES, variant
+from bionica.engine import loop, rule
 from conftest import learned, mixtures
 
 PAGE = (Path(__file__).parents[2] / "docs" / "write-your-own-rule.md").read_text()
@@ -112,12 +111,12 @@ def by_hand(change, X, d=3):
     return np.array(Y), state["W_xz"]
 
 
-def varied(rule):
+def varied(changed_rule):
     """A network class with this rule."""
 
     class Varied(bionica.TwoCompartmentNICA):
         def _learner_for(self, *given, **named):
-            return super()._learner_for(*given, **named).varied(rule)
+            return super()._learner_for(*given, **named).varied(changed_rule)
 
     return Varied
 
@@ -306,12 +305,12 @@ def test_mistakes_of_a_compiled_rule_name_the_line(
         assert caught.value.__cause__ is None
         assert caught.value.__context__ is None
     finally:
-        RULES.pop(name, None)
+        rule.RULES.pop(name, None)
 
 
 def test_fields_that_compiled_code_cannot_hold_are_named():
-    compiled = RULES["two_compartment"]
-    rule = variant(
+    compiled = rule.RULES["two_compartment"]
+    wrong = rule.variant(
         compiled,
         "wrong",
         workspace=lambda state: compiled.workspace(state)._replace(y={"a": 1}),
@@ -319,6 +318,6 @@ def test_fields_that_compiled_code_cannot_hold_are_named():
     said = "Work.y of the rule 'wrong' is a dict: compiled code takes numbers"
     try:
         with pytest.raises(TypeError, match=said):
-            varied(rule)(2).partial_fit(np.ones((1, 2)))
+            varied(wrong)(2).partial_fit(np.ones((1, 2)))
     finally:
-        RULES.pop("wrong")
+        rule.RULES.pop("wrong")

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bionica.core.blocks import largest, linear_map, merge_moments, moments, row_sample
+from bionica.core import blocks
 from bionica.core.samples import mixtures_come_first
 
 
@@ -22,8 +22,8 @@ def test_any_chunking_gives_the_moments_of_the_whole(n, k, cuts, offset, seed):
     total = None
     for chunk in np.split(X, sorted(c for c in cuts if c < n)):
         if len(chunk):
-            own = moments(chunk)
-            total = own if total is None else merge_moments(total, own)
+            own = blocks.moments(chunk)
+            total = own if total is None else blocks.merge_moments(total, own)
     assert total.n == n
     np.testing.assert_allclose(total.mean, X.mean(axis=0), rtol=1e-14, atol=1e-14)
     exact = X - X.mean(axis=0)
@@ -34,13 +34,13 @@ def test_any_chunking_gives_the_moments_of_the_whole(n, k, cuts, offset, seed):
 def test_a_sample_has_one_random_row_of_each_stratum():
     n = 8000
     most = 400
-    rows = row_sample(n, 3, most=most)
+    rows = blocks.row_sample(n, 3, most=most)
     np.testing.assert_array_equal(rows // (n // most), np.arange(most))
     assert 150 < np.sum(rows % 2) < 250  # rows that alternate are both met
-    np.testing.assert_array_equal(rows, row_sample(n, 3, most=most))
-    assert not np.array_equal(rows, row_sample(n, 3, most=most, seed=1))
-    np.testing.assert_array_equal(row_sample(7, 3, most=most), np.arange(7))
-    assert [len(row_sample(n, k, most=most)) for k in (5000, 10**6)] == [
+    np.testing.assert_array_equal(rows, blocks.row_sample(n, 3, most=most))
+    assert not np.array_equal(rows, blocks.row_sample(n, 3, most=most, seed=1))
+    np.testing.assert_array_equal(blocks.row_sample(7, 3, most=most), np.arange(7))
+    assert [len(blocks.row_sample(n, k, most=most)) for k in (5000, 10**6)] == [
         min(most, 419),
         200,
     ]  # 2^21 numbers, or 200 rows
@@ -57,17 +57,19 @@ def test_rows_have_the_same_bits_however_they_are_cut(dtype, k, d):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((1100, k)).astype(dtype)
     M = rng.standard_normal((d, k))
-    expected = linear_map(X, M)
+    expected = blocks.linear_map(X, M)
     np.testing.assert_allclose(
         expected, X @ M.T.astype(dtype), atol=1e4 * np.finfo(dtype).eps
     )
     for step in (1, 7, 48, 1000):
         n = min(60 * step, len(X))
-        parts = [linear_map(part, M) for part in np.split(X[:n], range(step, n, step))]
+        parts = [
+            blocks.linear_map(part, M) for part in np.split(X[:n], range(step, n, step))
+        ]
         np.testing.assert_array_equal(np.concatenate(parts), expected[:n])
-    np.testing.assert_array_equal(linear_map(np.asfortranarray(X), M), expected)
+    np.testing.assert_array_equal(blocks.linear_map(np.asfortranarray(X), M), expected)
     strided = np.repeat(X, 2, axis=0)[5::2]
-    np.testing.assert_array_equal(linear_map(strided, M), expected[2:])
+    np.testing.assert_array_equal(blocks.linear_map(strided, M), expected[2:])
 
 
 @pytest.mark.parametrize(("shape", "limit"), [((40, 60, 40), 0.5), ((20, 60, 40), 2.0)])
@@ -92,6 +94,6 @@ def test_an_axis_of_length_one_is_not_that_of_the_mixtures():
 
 
 def test_the_largest_value_has_either_sign_and_is_a_divisor():
-    assert largest(np.array([[-3.0, 1.0]])) == 3
-    assert largest(np.array([[-1.0, 2.0]])) == 2
-    assert largest(np.zeros((2, 2))) == 1
+    assert blocks.largest(np.array([[-3.0, 1.0]])) == 3
+    assert blocks.largest(np.array([[-1.0, 2.0]])) == 2
+    assert blocks.largest(np.zeros((2, 2))) == 1

@@ -1,6 +1,5 @@
 """Parameters are checked, and outputs wrapped, as scikit-learn does it."""
 
-
 import numpy as np
 import pytest
 import sklearn

@@ -31,7 +31,8 @@ def answer(model, X):
         Y = model.transform(X)
     except ANSWERS as error:
         assert not isinstance(error, np.linalg.LinAlgError)
-        assert "sample" in str(error) and "rescale" in str(error), error
+        assert "sample" in str(error)
+        assert "rescale" in str(error)
         return None
     assert np.isfinite(Y).all()
     assert Y.min() >= 0 or isinstance(model, bionica.NoncenteredWhitener)
@@ -102,7 +103,8 @@ def test_divergence_names_its_sample_in_any_chunking(cls, row):
         network = cls(3, random_state=0)
         error = overflow(network, X, chunk)
         assert error.sample == row
-        assert f"sample {row}:" in str(error) and f"{1e200:.2g}" in str(error)
+        assert f"sample {row}:" in str(error)
+        assert f"{1e200:.2g}" in str(error)
         assert "now None" not in str(error)
         learned = row - row % chunk if chunk < 1500 else 0
         assert getattr(network, "n_samples_seen_", 0) == learned

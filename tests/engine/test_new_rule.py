@@ -17,8 +17,7 @@ import numpy as np
 import pytest
 
 import bionica
-from bionica.engine import jit, loop
-from bionica.engine.rule import RULES, register
+from bionica.engine import jit, loop, rule
 from conftest import mixtures
 
 # The rule of CONTRIBUTING.md, a rectified Hebbian network, as a module outside of the
@@ -84,10 +83,10 @@ def load_module(folder, name, text):
 
 @pytest.fixture
 def restore():
-    rules = dict(RULES)
+    rules = dict(rule.RULES)
     yield
-    RULES.clear()
-    RULES.update(rules)
+    rule.RULES.clear()
+    rule.RULES.update(rules)
 
 
 def test_a_second_definition_runs_the_new_code(tmp_path, monkeypatch, restore):
@@ -201,14 +200,14 @@ def test_a_long_compilation_is_announced(monkeypatch, caplog):
 )
 def test_a_record_that_does_not_describe_its_state_is_refused(change, message):
     with pytest.raises(ValueError, match=message):
-        register(dataclasses.replace(RULES["my_rule"], **change))
+        rule.register(dataclasses.replace(rule.RULES["my_rule"], **change))
 
 
 def test_a_rule_needs_a_state_of_its_own():
     """Rules are found by the class of a state: a second rule of ours would change the
     library's networks.
     """
-    ours = RULES["two_compartment"]
+    ours = rule.RULES["two_compartment"]
     with pytest.raises(ValueError, match="a State class of its own"):
-        register(dataclasses.replace(ours, name="mine"))
-    assert register(ours) is ours
+        rule.register(dataclasses.replace(ours, name="mine"))
+    assert rule.register(ours) is ours

@@ -9,12 +9,7 @@ import bionica
 from bionica import BatchNICA, MinimumVolumeCone
 from bionica.io import InputError, open_reader
 from bionica.metrics import spectral_angle
-from bionica.mixtures.missing import (
-    completed,
-    noise_of_outputs,
-    outputs,
-    predicted_rank,
-)
+from bionica.mixtures import missing
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -32,8 +27,8 @@ def problem(share, noise=0.01, seed=0, n=400, k=40, d=3):
 
 def test_cells_of_exact_mixtures_are_restored():
     _, X, gaps = problem(0.3, noise=0.0)
-    np.testing.assert_allclose(completed(gaps, 3), X, atol=1e-6)
-    assert predicted_rank(gaps) == 3
+    np.testing.assert_allclose(missing.completed(gaps, 3), X, atol=1e-6)
+    assert missing.predicted_rank(gaps) == 3
 
 
 def test_estimated_cells_are_as_noisy_as_measured_ones():
@@ -41,11 +36,11 @@ def test_estimated_cells_are_as_noisy_as_measured_ones():
     variance.
     """
     _, X, gaps = problem(0.2, noise=0.1, n=2000)
-    missing = np.isnan(gaps)
-    errors = (completed(gaps, 3) - X)[missing]
+    absent = np.isnan(gaps)
+    errors = (missing.completed(gaps, 3) - X)[absent]
     noise = 0.1 * problem(0, noise=0.0, n=2000)[1].std()
     assert np.var(errors) == pytest.approx(2 * noise**2, rel=0.1)
-    assert (completed(np.where(missing, np.nan, np.abs(X)), 3) >= 0).all()
+    assert (missing.completed(np.where(absent, np.nan, np.abs(X)), 3) >= 0).all()
 
 
 @pytest.mark.parametrize("share", [0.01, 0.1, 0.3])
@@ -72,7 +67,7 @@ def test_outputs_of_rows_with_gaps_are_those_of_the_cells_that_the_model_puts_th
     X = rng.random((20, 8))
     X[rng.random(X.shape) < 0.3] = np.nan
     X[0], X[1, :6], X[2] = np.nan, np.nan, rng.random(8)
-    Y = outputs(X, W, A)
+    Y = missing.outputs(X, W, A)
     assert np.isnan(Y[:2]).all()
     filled = np.where(np.isnan(X), Y @ A.T, X)[2:]
     np.testing.assert_allclose(filled @ W.T, Y[2:], atol=1e-9)
@@ -91,13 +86,13 @@ def test_samples_without_their_best_channels_have_noisier_outputs():
     sigma = np.repeat([0.02, 0.01], 10)
     X = S @ A.T + sigma * rng.standard_normal((len(S), 20))
     np.testing.assert_allclose(
-        noise_of_outputs(X, W, A), np.sqrt(W**2 @ sigma**2), rtol=0.05
+        missing.noise_of_outputs(X, W, A), np.sqrt(W**2 @ sigma**2), rtol=0.05
     )
     complete = (X @ W.T - S).std(axis=0)
     X[X[:, 4] > 1.0, 4:8] = np.nan
-    errors = (outputs(X, W, A) - S).std(axis=0)
+    errors = (missing.outputs(X, W, A) - S).std(axis=0)
     assert errors[1] > 1.3 * complete[1]
-    np.testing.assert_allclose(noise_of_outputs(X, W, A), errors, rtol=0.05)
+    np.testing.assert_allclose(missing.noise_of_outputs(X, W, A), errors, rtol=0.05)
 
 
 def test_transform_of_complete_rows_keeps_its_bits_and_empty_rows_are_nan():
@@ -108,7 +103,8 @@ def test_transform_of_complete_rows_keeps_its_bits_and_empty_rows_are_nan():
     Y = model.transform(gaps)
     complete = ~np.isnan(gaps).any(axis=1)
     np.testing.assert_array_equal(Y[complete], model.transform(X)[complete])
-    assert np.isnan(Y[5]).all() and np.isfinite(np.delete(Y, 5, axis=0)).all()
+    assert np.isnan(Y[5]).all()
+    assert np.isfinite(np.delete(Y, 5, axis=0)).all()
     assert model.diagnose(np.delete(gaps, 5, axis=0)).ok
 
 
@@ -157,6 +153,8 @@ def test_empty_cells_of_a_file_are_missing_and_words_are_not(tmp_path):
 def test_at_most_twelve_directions_are_predicted():
     rng = np.random.default_rng(0)
     assert (
-        predicted_rank(rng.standard_normal((2000, 14)) @ rng.standard_normal((14, 40)))
+        missing.predicted_rank(
+            rng.standard_normal((2000, 14)) @ rng.standard_normal((14, 40))
+        )
         == 12
     )

@@ -5,7 +5,7 @@ the scikit-learn contract.
 import numpy as np
 import pytest
 
-from bionica.mixtures.nica.whitener import NoncenteredWhitener
+from bionica import NoncenteredWhitener
 
 
 def mixtures(n_samples=2000, d=5, k=None, seed=0, condition=None):
