@@ -14,8 +14,7 @@ import pytest
 
 import bionica
 import naive
-from bionica import plot
-from bionica.circuits import reference
+from bionica.circuits import plot, reference
 from bionica.circuits.plain import PlainNetwork
 from bionica.engine import loop, rule
 from conftest import learned, mixtures

@@ -301,7 +301,6 @@ def test_a_labelled_baseline_that_equals_a_grid_point_has_its_rows(tmp_path):
         ({"name": "TwoCompartmentNice"}, "network[0]: name = 'TwoCompartmentNice'"),
         ({"grid": {"eta0": [-1]}}, "'eta0': -1"),
         ({"params": {"random_state": 1}}, "random_state"),
-        ({"params": {"precondition": "natural"}}, "network[0]: precondition"),
         ({"params": {"eta0": 0.1}}, "network[0]: eta0"),
         ({"published": "d10"}, "n_components = 10"),
         ({"name": "BatchNICA"}, "no published setting"),

@@ -11,7 +11,7 @@ from types import ModuleType, SimpleNamespace
 import numpy as np
 import pytest
 
-from bionica.io import Columns, InputError, Measurement, open_reader, register
+from bionica.io import InputError, Measurement, open_reader, register
 
 X = np.round(np.random.default_rng(0).random((3, 6)), 4)
 WAVENUMBERS = [400.0, 402.0, 404.0, 406.0, 408.0, 410.0]
@@ -235,7 +235,7 @@ def test_fcs_numbers_that_are_said_to_be_logarithms(tmp_path):
     with open_reader(tmp_path / "x.fcs") as reader:
         assert reader.names == ["A", "B"]
         assert next(reader.labelled_blocks())[1][0].astype(float).tolist() == [2, 3]
-    with open_reader(tmp_path / "x.fcs", columns=Columns(use="1-3")) as reader:
+    with open_reader(tmp_path / "x.fcs", use="1-3") as reader:
         np.testing.assert_array_equal(reader.read(), [[400, 100, 2], [600, 1000, 3]])
 
 

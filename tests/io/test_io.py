@@ -12,14 +12,7 @@ import scipy.io
 import scipy.sparse
 
 import bionica
-from bionica.io import (
-    Columns,
-    InputError,
-    RowSample,
-    import_optional,
-    open_reader,
-    open_writer,
-)
+from bionica.io import InputError, RowSample, import_optional, open_reader, open_writer
 from conftest import left, read, write
 
 h5py = pytest.importorskip("h5py")
@@ -101,20 +94,15 @@ def test_columns_are_chosen_in_every_format(tmp_path, X, suffix, small_blocks):
     X[5, 1] = np.nan  # a column that is not read may hold anything
     path = write(tmp_path / f"x{suffix}", X)
     for columns, kept in (
-        (Columns("1,3"), [0, 2]),
-        (Columns(None, "1-2"), [2]),
-        (Columns("1-2", "2"), [0]),
+        ({"use": "1,3"}, [0, 2]),
+        ({"skip": "1-2"}, [2]),
+        ({"use": "1-2", "skip": "2"}, [0]),
     ):
-        assert np.array_equal(read(path, columns=columns), X[:, kept])
-    for columns in (
-        Columns("4"),
-        Columns("0"),
-        Columns("3-2"),
-        Columns("9" * 5000),
-        Columns(None, "no"),
-    ):
-        assert "has no column" in refused(path, columns=columns)
-    assert "no column is left" in refused(path, columns=Columns(None, "1-3"))
+        assert np.array_equal(read(path, **columns), X[:, kept])
+    for use in ("4", "0", "3-2", "9" * 5000):
+        assert "has no column" in refused(path, use=use)
+    assert "has no column" in refused(path, skip="no")
+    assert "no column is left" in refused(path, skip="1-3")
 
 
 def test_labels_are_kept_beside_the_samples_and_written_again(
@@ -161,8 +149,8 @@ def test_labels_are_kept_beside_the_samples_and_written_again(
             _, labels = again.sample(1000)
         assert [float(t) for t in labels[0]] == [t / 10 for t in range(1000)]
         assert list(labels[1]) == table["name"]
-    for columns in (Columns("time,a", "name"), Columns("time,a")):
-        with open_reader(tmp_path / "x.csv", columns=columns) as reader:
+    for skip in ("name", None):
+        with open_reader(tmp_path / "x.csv", use="time,a", skip=skip) as reader:
             assert (reader.names, reader.label_names) == (["time", "a"], ["name"])
 
 
@@ -170,12 +158,12 @@ def test_a_dark_level_is_subtracted_and_saturated_cells_are_missing(tmp_path):
     counts = np.array([[100, 110, 4095], [130, 100, 200]], np.uint16)
     np.save(tmp_path / "x.npy", counts)
     with open_reader(
-        tmp_path / "x.npy", columns=Columns(offset=100, saturated=4095), missing=True
+        tmp_path / "x.npy", offset=100, saturated=4095, missing=True
     ) as reader:
         np.testing.assert_array_equal(reader.read(), [[0, 10, np.nan], [30, 0, 100]])
         assert reader.n_missing == 1
     with pytest.raises(InputError, match="saturated=4095 makes cells missing"):
-        open_reader(tmp_path / "x.npy", columns=Columns(saturated=4095))
+        open_reader(tmp_path / "x.npy", saturated=4095)
 
 
 def test_names_and_labels_are_never_formulas(tmp_path):
@@ -377,7 +365,7 @@ def test_rows_of_a_table_are_counted_from_1(tmp_path):
         arrow.table({"a": [[1.0], [2.0]], "b": [1, 2]}), tmp_path / "x.parquet"
     )
     assert read(tmp_path / "x.parquet").tolist() == [[1], [2]]
-    assert "not numbers" in refused(tmp_path / "x.parquet", columns=Columns("a"))
+    assert "not numbers" in refused(tmp_path / "x.parquet", use="a")
 
 
 def test_names_that_cannot_be_read(tmp_path, monkeypatch):
@@ -510,8 +498,7 @@ def test_images_are_mixtures(tmp_path, rng):
         assert reader.image_shape == (20, 30)
         assert np.array_equal(reader.read(), images.reshape(3, -1).T)
         assert reader.names == ["mixture_1", "mixture_2", "mixture_3"]
-    # counted as in the report
-    with open_reader(names, columns=Columns(None, "1")) as reader:
+    with open_reader(names, skip="1") as reader:  # counted as in the report
         assert (reader.names, reader.column(0)) == (
             ["mixture_2", "mixture_3"],
             "column 2 (mixture_2)",
@@ -804,7 +791,7 @@ def test_depths_and_times_are_not_silently_mixtures(tmp_path, rng, imagej):
 
 
 def test_sources_of_an_ome_tiff_are_one(tmp_path, rng):
-    from bionica.cli.separate import default_output
+    from bionica.cli.mixtures import default_output
 
     assert default_output(tmp_path / "x.ome.tif") == tmp_path / "x-sources.ome.tif"
     assert default_output(tmp_path / "x.ome.TIFF") == tmp_path / "x-sources.ome.TIFF"

@@ -7,7 +7,7 @@ import io
 import numpy as np
 import pytest
 
-from bionica.io import Columns, InputError, open_pipe, open_reader
+from bionica.io import InputError, open_pipe, open_reader
 
 WAVELENGTHS = np.arange(400.0, 424.0)
 
@@ -226,7 +226,7 @@ def test_samples_before_a_bad_line_are_handed_out(read):
 def test_columns_of_a_pipe_however_it_is_cut(rng, cut, use, skip):
     X = rng.random((300, 3))
     content = "a,b,c\n" + "".join(f"{x[0]!r},what,{x[2]!r}\n" for x in X.tolist())
-    data, reader = piped(content, cut, columns=Columns(use, skip))
+    data, reader = piped(content, cut, use=use, skip=skip)
     assert np.array_equal(data, X[:, [0, 2]])
     assert reader.column(1) == "column 3 (c)"
     assert len(reader.notes) == 1
@@ -434,7 +434,7 @@ def test_a_first_column_of_wavelengths_says_that_samples_are_columns(
     assert reader.label_names == ["sample"]
     assert reader.sample(300)[1][0].tolist() == names[1:]
     # rows of the table, counted from 1
-    rows = read(content, axis=1, columns=Columns("2,4"))[0]
+    rows = read(content, axis=1, use="2,4")[0]
     assert np.array_equal(rows, X[:, [0, 2]])
 
 
@@ -522,7 +522,7 @@ def test_a_column_is_left_out_by_its_name(read, name, decimal):
     assert reader.names == ["a", "b", "c"]
     labels = next(reader.labelled_blocks())[1][0]
     assert labels.tolist() == [str(i / 4) for i in range(300)]
-    every = read(content, decimal=decimal, columns=Columns("1-4"))[0]
+    every = read(content, decimal=decimal, use="1-4")[0]
     assert every.shape == (300, 4)
 
 
@@ -541,7 +541,7 @@ def test_a_column_that_varies_as_a_mixture_is_one_whatever_its_name(
         assert reader.names == names
         assert reader.label_names == []
         assert f"column 2 ({name}) (skip=" in reader.notes[-1]
-    data, reader = read(content, columns=Columns(skip=name))
+    data, reader = read(content, skip=name)
     assert np.array_equal(data, X[:, [0, 2, 3]])
 
 

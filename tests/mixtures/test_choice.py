@@ -8,7 +8,6 @@ import pytest
 import bionica
 from bionica import BatchNICA, MinimumVolumeCone, StreamingNICA, separate
 from bionica.mixtures import separate as separation
-from bionica.mixtures.cone import count
 from bionica.mixtures.verdict.count import Count
 from bionica.mixtures.verdict.diagnosis import Diagnosis
 from bionica.mixtures.verdict.outliers import are_inliers
@@ -151,7 +150,7 @@ def test_a_number_that_the_data_do_not_decide_is_a_finding_and_every_candidate_i
 ):
     count = Count(3, (2, 4), {2: 1.0, 3: 2.0, 4: 10.0, 5: 50.0}, agreed)
     monkeypatch.setattr(Diagnosis, "ok", False)  # of the fit itself
-    monkeypatch.setattr(separation, "count_sources", lambda X: count)
+    monkeypatch.setattr(separation, "count_sources", lambda X, cones: count)
     found = bionica.separate(problem("abundances", 300)[0], random_state=0)
     assert not found.diagnosis_.ok
     assert found.diagnosis_.findings[0].name == "number"
@@ -169,14 +168,18 @@ def test_numbers_whose_fits_show_a_problem_are_no_candidates_beside_a_fit_withou
     monkeypatch,
 ):
     """Two sources leave a signal, and five differ between halves."""
-    monkeypatch.setattr(separation, "count_sources", lambda X: Count(3, (2, 5), {}))
+    monkeypatch.setattr(
+        separation, "count_sources", lambda X, cones: Count(3, (2, 5), {})
+    )
     found = bionica.separate(problem("abundances", 300)[0], random_state=0)
     assert (
         found.diagnosis_.ok
         and found.choice_.candidates == ()
         and found.alternatives_ == {}
     )
-    monkeypatch.setattr(separation, "count_sources", lambda X: Count(2, (3, 5), {}))
+    monkeypatch.setattr(
+        separation, "count_sources", lambda X, cones: Count(2, (3, 5), {})
+    )
     found = bionica.separate(problem("abundances", 300)[0], random_state=0)
     assert not found.diagnosis_.ok and found.choice_.candidates == (3, 5)
 
@@ -195,9 +198,11 @@ def test_a_ceiling_is_said_first_and_adds_no_source_and_no_refit(quantile, monke
     rng = np.random.default_rng(0)
     X = rng.gamma(0.5, size=(400, 3)) @ rng.random((3, 60))
     refits = []
-    rough_cones = count.rough_cones
+    rough_cones = separation.rough_cones
     monkeypatch.setattr(
-        count, "rough_cones", lambda *given: refits.append(given) or rough_cones(*given)
+        separation,
+        "rough_cones",
+        lambda *given: refits.append(given) or rough_cones(*given),
     )
     plain = bionica.separate(X, random_state=0)
     needed = len(refits)

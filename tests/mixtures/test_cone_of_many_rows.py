@@ -241,7 +241,7 @@ def test_totals_of_parts_are_those_of_all():
     X = np.random.default_rng(0).standard_normal((500, 6)) + np.arange(6)
     channels = find_channels(X, 3, "estimate")
     whole, *parts = (
-        sketch.totals(rows, channels, sketch.Gate()) for rows in (X, X[:200], X[200:])
+        sketch.totals(rows, sketch.Gate(channels)) for rows in (X, X[:200], X[200:])
     )
     for total in (whole, sketch.merge_totals(*parts)):
         assert (total.least, total.largest) == (X.min(), X.max())

@@ -16,9 +16,10 @@ from bionica import (
     NonnegativePCA,
     StreamingNICA,
 )
-from bionica.mixtures.cone import count
+from bionica.mixtures.cone.count import rough_cones
+from bionica.mixtures.verdict import diagnose
 from bionica.mixtures.verdict.ambiguity import bands
-from bionica.mixtures.verdict.diagnosis import diagnose
+from bionica.mixtures.verdict.count import count_sources
 from conftest import reaction
 
 RIGHT = pytest.mark.filterwarnings("error::sklearn.exceptions.ConvergenceWarning")
@@ -363,7 +364,7 @@ def test_fit_warns_once_with_at_most_three_sentences():
     assert set(names(nica.diagnose(X, refit=False))) <= set(names(found))
 
 
-def test_refits_and_counts_run_with_one_thread_of_blas(monkeypatch):
+def test_refits_and_counts_run_with_one_thread_of_blas():
     X = mixed(sparse(500, 2), 4)
     seen = []
 
@@ -379,7 +380,6 @@ def test_refits_and_counts_run_with_one_thread_of_blas(monkeypatch):
         return spy
 
     nica = BatchNICA(2, random_state=0).fit(X)
-    monkeypatch.setattr(count, "rough_cones", spied(count.rough_cones))
     with threadpool_limits(2, "blas"):
         diagnose(
             X,
@@ -389,7 +389,7 @@ def test_refits_and_counts_run_with_one_thread_of_blas(monkeypatch):
             n=500,
         )
         refits = len(seen)
-        assert count.count_sources(X).n_sources == 2
+        assert count_sources(X, spied(rough_cones)).n_sources == 2
     assert len(seen) > refits > 0
     assert set(seen) == {1}
 
@@ -424,3 +424,17 @@ def test_findings_name_the_mixtures_by_their_names():
         "0 nm"
         in bionica.separate(X, 2, method="batch", random_state=0).diagnosis_.details
     )
+
+
+def test_the_outputs_of_anything_can_be_judged():
+    """Without refits, by matrices alone; these must fit X."""
+    S = sparse(3000, 3)
+    A = np.random.default_rng(0).random((3, 3)) * S.std(axis=0)
+    X = S / S.std(axis=0) @ A.T
+    assert diagnose(X, np.linalg.inv(A), A).ok
+    assert names(diagnose(X.tolist(), 3 * np.linalg.inv(A), A / 3)) == ["scale"]
+    with pytest.raises(ValueError, match=r"components has shape \(3, 3\) and mixing"):
+        diagnose(X[:, :2], np.linalg.inv(A), A)
+    X[7, 1] = np.nan
+    with pytest.raises(ValueError, match=r"X\[7, 1\]"):
+        diagnose(X, np.linalg.inv(A), A)

@@ -21,7 +21,8 @@ from bionica.mixtures.verdict.findings import (
     NEGATIVE,
     STRUCTURE,
     UNCERTAIN,
-    measure,
+    evidence,
+    findings_without_refits,
     ranked_findings,
     uncertain,
 )
@@ -46,14 +47,14 @@ def sources(d=3, n=N, seed=0):
 
 def found(X, W=None, A=None, **facts):
     W = np.eye(X.shape[1]) if W is None else W
-    measured = measure(
+    fit = measures.Fit(
         X,
         W,
         np.linalg.pinv(W) if A is None else A,
         len(X),
         **{"noise": np.zeros(len(W)), **facts},
     )
-    return {one.name: one for one in measured.findings}
+    return {one.name: one for one in findings_without_refits(fit) + uncertain(fit)}
 
 
 def scaled(value):
@@ -201,7 +202,8 @@ def test_the_noise_of_an_output_is_that_which_the_other_directions_show_in_each_
     D = np.geomspace(0.01, 0.1, 8)
     W = np.linalg.pinv(A / D[:, np.newaxis]) / D
     X = sources(3, 50_000) @ A.T + D * rng.standard_normal((50_000, 8))
-    np.testing.assert_allclose(measure(X, W, A, len(X)).noise, W**2 @ D**2, rtol=0.02)
+    noise = measures.Fit(X, W, A, len(X)).noise.outputs
+    np.testing.assert_allclose(noise, W**2 @ D**2, rtol=0.02)
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.3])
@@ -214,8 +216,8 @@ def test_what_is_subtracted_is_no_noise(noise):
     U = np.column_stack(
         [S[:, 0] - 0.5 * S[:, 1], S[:, 1:]]
     ) + noise * np.random.default_rng(1).standard_normal(S.shape)
-    measured = measure(U, np.eye(3), np.eye(3), len(U))
-    np.testing.assert_allclose(np.sqrt(measured.noise), noise, rtol=0.7, atol=1e-6)
+    measured = measures.Fit(U, np.eye(3), np.eye(3), len(U)).noise.outputs
+    np.testing.assert_allclose(np.sqrt(measured), noise, rtol=0.7, atol=1e-6)
 
 
 @pytest.mark.parametrize("unit", [0.01, 100.0])
@@ -246,8 +248,8 @@ def test_outputs_are_alike_from_a_correlation_of_95_percent_on(correlation, foun
         / np.linalg.norm(y - x * (x @ y) / (x @ x))
     )
     U = 10 + np.column_stack([x, correlation * x + np.sqrt(1 - correlation**2) * y])
-    names_ = [one.name for one in measure(U, np.eye(2), np.eye(2), 500).findings]
-    assert ("duplicate" in names_) == found
+    fit = measures.Fit(U, np.eye(2), np.eye(2), 500)
+    assert bool(findings.duplicate(fit)) == found
 
 
 def test_slopes_that_chance_explains_are_not_subtracted():
@@ -352,7 +354,7 @@ def test_an_output_without_variance_or_with_one_that_overflows_is_the_only_findi
     row, uncorrelated
 ):
     W = np.array([[1.0, 0, 0], [0, row, 0]])
-    one = measure(sources(), W, np.eye(3, 2), N, uncorrelated=uncorrelated).findings
+    one = evidence(sources(), W, np.eye(3, 2), N, uncorrelated=uncorrelated)
     assert [(each.name, each.sources, each.values["value"]) for each in one] == [
         ("scale", (1,), np.inf)
     ]
@@ -367,12 +369,12 @@ def test_samples_below_a_ceiling_are_20_or_half_at_least(n, least):
         return np.minimum(X, [ceiling, 1, 1]), X[X[:, 0] < ceiling]
 
     given, sound = clipped(least)
-    assert len(sound) == least and np.array_equal(findings.unsaturated(given), sound)
-    assert np.array_equal(findings.unsaturated(X), X)
+    assert len(sound) == least and np.array_equal(count.unsaturated(given), sound)
+    assert np.array_equal(count.unsaturated(X), X)
     with pytest.raises(
         ValueError, match=f"{n - least + 1} of {n} samples have saturated cells"
     ):
-        findings.unsaturated(clipped(least - 1)[0])
+        count.unsaturated(clipped(least - 1)[0])
 
 
 @pytest.mark.parametrize(
@@ -434,15 +436,19 @@ def test_the_number_of_sources_is_named_first_and_each_remedy_once_unless_it_was
 
 
 def test_noise_halves_or_the_model_are_named_as_the_cause_of_an_error():
-    error = np.array([0.5, 0.3])
-    assert uncertain(np.array([0.01, 0.02]), np.array([0.01, 0.01]), error) == []
+    def doubts(noise, share, error=(0.5, 0.3)):
+        one = np.ones(2)
+        fit = measures.Fit(sources(2), np.eye(2), np.eye(2), N, noise=np.sqrt(noise))
+        fit.variance = one
+        moved = Uncertainty(one, one, np.array(error), one, np.array(share), 0.0)
+        return uncertain(fit, moved)
+
+    assert doubts([0.01, 0.02], [0.01, 0.01]) == []
     # a share
-    assert uncertain(np.full(2, 0.9), np.full(2, 0.8), error)[0].values["value"] == 1
-    (noise,) = uncertain(np.array([0.01, 0.03]), np.array([0.01, 0.02]), error)
-    (halves,) = uncertain(np.array([0.01, 0.02]), np.array([0.01, 0.03]), error)
-    (model,) = uncertain(
-        np.array([0.01, 0.03]), np.array([0.01, 0.02]), np.array([0.1, 0.8])
-    )
+    assert doubts([0.9, 0.9], [0.8, 0.8])[0].values["value"] == 1
+    (noise,) = doubts([0.01, 0.03], [0.01, 0.02])
+    (halves,) = doubts([0.01, 0.02], [0.01, 0.03])
+    (model,) = doubts([0.01, 0.03], [0.01, 0.02], (0.1, 0.8))
     assert noise.sources == halves.sources == (1,)
     assert (
         noise.values["value"] == pytest.approx(0.05)
@@ -627,7 +633,7 @@ def turned(angles):
 @pytest.mark.parametrize(("angle", "agreed"), [(12.0, True), (18.0, False)])
 def test_halves_agree_below_15_degrees(angle, agreed):
     X = sources(2) @ np.array([[1.0, 0.3], [0.2, 1.0]])
-    counted = count.count_sources(X, turned({2: angle}), most=12, seed=0)
+    counted = count.count_sources(X, turned({2: angle}))
     assert counted.n_sources == 2
     assert counted.agreed == agreed
     assert counted.angles[2] == pytest.approx(angle, abs=1.0)
@@ -641,7 +647,7 @@ def test_the_number_of_sources_has_the_largest_jump():
     angles = {2: 2.0, 3: 4.0, 4: 1.0, 5: 10.0, 6: 30.0, 7: 30.0, 8: 45.0}
     S = sources(8)
     counted = count.count_sources(
-        S @ np.random.default_rng(0).random((8, 8)), turned(angles), most=12, seed=0
+        S @ np.random.default_rng(0).random((8, 8)), turned(angles)
     )
     tangent = {q: np.tan(np.radians(angle)) for q, angle in counted.angles.items()} | {
         9: 4.0,
@@ -673,7 +679,7 @@ def test_halves_or_two_thirds_of_few_samples_are_compared_for_numbers_up_to_a_qu
     ] * 2.0 ** -np.arange(12)
     seen = []
     counted = count.count_sources(
-        X, lambda Z, B, v: seen.append(Z) or [np.eye(Z.shape[1])], most=12, seed=0
+        X, lambda Z, B, v: seen.append(Z) or [np.eye(Z.shape[1])]
     )
     assert {len(Z) for Z in seen} == {size} and max(Z.shape[1] for Z in seen) == most
     assert {
@@ -690,8 +696,6 @@ def test_a_number_on_which_halves_agree_far_better_than_on_the_next_is_named():
     counted = count.count_sources(
         sources(8) @ np.random.default_rng(0).random((8, 8)),
         turned({2: 0.08, 3: 1.0, 4: 1.15, 5: 8.0, 6: 45.0, 7: 34.0, 8: 45.0}),
-        most=12,
-        seed=0,
     )
     assert counted.n_sources == 4 and 2 in counted.candidates
 
@@ -820,9 +824,12 @@ def test_a_signal_beyond_the_sources_adds_to_the_error_of_each():
     S = sources(4)
     S *= np.sqrt([1, 2, 4, 0.2]) / np.sqrt(np.mean(S**2, axis=0))
     W = Q[:, :3].T
-    seen = measure(S @ Q.T, W, W.T, N, noise=np.zeros(3), uncorrelated=False)
+    X = S @ Q.T
+    seen = measures.Fit(X, W, W.T, N, noise=np.zeros(3), uncorrelated=False)
     # what one mixture holds may be its noise
     square = np.square(S[:, 3:] @ Q[:, 3:].T).mean(axis=0).max()
     np.testing.assert_allclose(
-        (seen.error - seen.noise)[:2] / np.array([1, 2]), 0.2 - square, rtol=0.05
+        (seen.error - seen.noise.outputs)[:2] / np.array([1, 2]),
+        0.2 - square,
+        rtol=0.05,
     )

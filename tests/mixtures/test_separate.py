@@ -2,7 +2,6 @@
 line.
 """
 
-import importlib
 import json
 import resource
 import signal
@@ -18,13 +17,12 @@ from typer.testing import CliRunner
 import bionica
 from bionica import io
 from bionica.cli import app
+from bionica.cli import separation as command_line
 from bionica.cli.console import StandardInput
 from bionica.metrics import match_sources, permutation_error
 from bionica.mixtures import report
 from conftest import left, mixtures, read, write
 
-# the command hides the module of its name
-module = importlib.import_module("bionica.cli.separate")
 COMMAND = [sys.executable, "-m", "bionica", "separate"]
 # a pipe that does not wait for samples to choose by
 AT_ONCE = ["--sources", 3, "--method", "streaming"]
@@ -124,7 +122,7 @@ def test_the_method_and_the_sources_do_not_depend_on_the_size_of_the_file(
     x = write(tmp_path / "x.npy", X)
     summaries = []
     for memory in (2**28, 8 * 10 * 2000):
-        monkeypatch.setattr(module, "IN_MEMORY", memory)
+        monkeypatch.setattr(command_line, "IN_MEMORY", memory)
         summaries.append(
             json.loads(separate(x, "--sources", 3, "--json", "--force").stdout)
         )
@@ -140,7 +138,7 @@ def test_the_method_and_the_sources_do_not_depend_on_the_size_of_the_file(
 def test_an_online_method_learns_from_all_samples_of_a_large_file(
     tmp_path, problem, monkeypatch
 ):
-    monkeypatch.setattr(module, "IN_MEMORY", 8 * 5 * 2000)
+    monkeypatch.setattr(command_line, "IN_MEMORY", 8 * 5 * 2000)
     separate(write(tmp_path / "x.npy", problem[1]), *AT_ONCE, "--model", tmp_path / "m")
     assert bionica.load(tmp_path / "m").n_samples_seen_ == 4000
 
@@ -449,10 +447,7 @@ def test_after_a_kill_the_model_has_learned_what_was_answered(tmp_path, problem)
     """
     X = problem[1]
     command = ["-", *map(str, AT_ONCE), "--model", "m", "--resume", "-o", "y.csv"]
-    script = (
-        "import sys, importlib; module ="
-        " importlib.import_module('bionica.cli.separate'); module.SAVE_EVERY = 0; "
-    )
+    script = "from bionica.cli import separation; separation.SAVE_EVERY = 0; "
     script += f"from bionica.cli import app; app(['separate', *{command!r}])"
     with subprocess.Popen(
         [sys.executable, "-c", script], cwd=tmp_path, stdin=-1, stdout=-1, stderr=-1

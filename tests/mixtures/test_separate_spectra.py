@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 from test_separate import separate
 
-from bionica import TwoCompartmentNICA, plot
-from bionica.cli.separate import differing_channel
+from bionica import TwoCompartmentNICA
+from bionica.circuits.plot import record_weights
+from bionica.cli.separation import differing_channel
 from bionica.io import open_reader
 from bionica.metrics import match_sources
+from bionica.mixtures import plot
 from browser import check_page
 from conftest import mixtures
 
@@ -321,7 +323,7 @@ def test_the_distribution_of_each_source_is_drawn_at_every_scale(
             lambda: plot.images(np.ones((10, 2)), (3, 4)),
             r"\(3, 4\) has 12 pixels, but Y has 10 rows",
         ),
-        (lambda: plot.record_weights(TwoCompartmentNICA(), np.eye(3), 0), "every=0"),
+        (lambda: record_weights(TwoCompartmentNICA(), np.eye(3), 0), "every=0"),
     ],
 )
 def test_what_cannot_be_drawn_is_named(draw, message):

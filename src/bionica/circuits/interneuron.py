@@ -151,9 +151,10 @@ def average(state, weight):
     follow_matrix(state.W_ny_mean, state.W_ny, weight)
 
 
-def flip(state, work):
+def flip(state, work, params):
     """The guard `silent`."""
-    flip_silent(state.W_xy, work.y, state.fired, work.ws.events)
+    if params.guards.silent:
+        flip_silent(state.W_xy, work.y, state.fired, work.ws.events)
 
 
 def inspect(state, work, params):
@@ -179,7 +180,6 @@ RULE = register(
     Rule(
         "interneuron",
         State,
-        Params,
         shapes(
             dk="W_xy W_xy_mean",
             md="W_yn W_yn_mean",

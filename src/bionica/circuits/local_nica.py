@@ -35,7 +35,6 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from sklearn.utils import check_random_state
 
-from bionica.circuits.guards import Guards
 from bionica.circuits.network import TWO_COMPARTMENTS, Network, given_weights, weights
 from bionica.circuits.settling import (
     REFRESH,
@@ -120,7 +119,6 @@ class Params(NamedTuple):
     """What the user chose."""
 
     dynamics: Any
-    guards: Guards
     average: int  # samples that averages reach back
     horizon: float  # the time at which rates no longer fall
 
@@ -252,7 +250,6 @@ RULE = register(
     Rule(
         "local_nica",
         State,
-        Params,
         shapes(
             dk="W_xz U W_xz_mean",
             dd="W_zz H W_zz_mean",
@@ -379,7 +376,7 @@ class LocalNICA(Network):
         horizon = self.horizon or FOREVER
         return NetworkLearner(
             state,
-            Params(dynamics, Guards(), int(horizon), float(horizon)),
+            Params(dynamics, int(horizon), float(horizon)),
             [],
             averaged,
         )

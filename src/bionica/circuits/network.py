@@ -16,7 +16,7 @@ import numpy as np
 from bionica.circuits.guards import Guards
 from bionica.circuits.settling import Exact, ProjectedGradient
 from bionica.core.blocks import Array, row_sample
-from bionica.core.errors import Diverged
+from bionica.core.errors import Diverged, Message
 from bionica.core.samples import given_matrix, warn
 from bionica.engine.estimator import RuleEstimator
 from bionica.engine.rule import UNSETTLED
@@ -89,7 +89,8 @@ class Network(RuleEstimator):
         ]
 
     def _warn(self, problems: Sequence[str]) -> None:
-        warn(f"{type(self).__name__}: {' '.join(problems)}")
+        for problem in problems:
+            warn(Message("{}: {}", type(self).__name__, problem))
 
     def _after_fit(self, rows: Array, n: int) -> None:
         problems = self._problems()
@@ -112,13 +113,11 @@ class Network(RuleEstimator):
             return
         typical = float(np.median(Y[row_sample(*Y.shape)].max(axis=1)))
         if typical > _HUGE:
-            self._warn(
-                [
-                    f"outputs are {typical:.2g} where 1 is right, because the weights"
-                    " diverge. Lower eta0, or use StreamingNICA, which has no learning"
-                    " rates."
-                ]
+            template = (
+                "outputs are {} where 1 is right, because the weights diverge."
+                " {rates:Lower eta0, or use StreamingNICA, which has no learning rates}."
             )
+            self._warn([Message(template, f"{typical:.2g}")])
 
 
 def crossed_power_of_two(before: int, now: int) -> bool:

@@ -3,7 +3,7 @@ compiled one does.
 
 A class says which arrays the network has, what it does with a mixture, and what it does
 while every output fires. It is an estimator: `fit`, `partial_fit`, `transform`, `save`,
-a sweep and `plot.record_weights` take it. Compiled rules are faster
+a sweep and `circuits.plot.record_weights` take it. Compiled rules are faster
 (:doc:`/write-your-own-rule`).
 """
 
@@ -60,7 +60,7 @@ class PlainNetwork(Network):
 
     >>> import numpy as np
     >>> from bionica.circuits.plain import PlainNetwork
-    >>> from bionica.reference import settle
+    >>> from bionica.circuits.reference import settle
     >>> class AsPrinted(PlainNetwork):
     ...     shapes = {"W_xz": "dk", "W_zz": "dd", "x_bar": "k", "c_bar": "d"}  # d outputs, k mixtures
     ...
@@ -106,7 +106,6 @@ class PlainNetwork(Network):
             Rule(
                 name,
                 State,
-                dict,
                 cls.shapes,
                 None,
                 None,

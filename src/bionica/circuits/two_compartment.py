@@ -145,9 +145,10 @@ def rate(state, work, params, X, row, rates):
     return eta
 
 
-def flip(state, work):
+def flip(state, work, params):
     """The guard `silent`."""
-    flip_silent(state.W_xz, work.y, state.fired, work.ws.events)
+    if params.guards.silent:
+        flip_silent(state.W_xz, work.y, state.fired, work.ws.events)
 
 
 def inspect(state, work, params):
@@ -168,7 +169,6 @@ RULE = register(
     Rule(
         "two_compartment",
         State,
-        Params,
         shapes(dk="W_xz W_xz_mean", dd="W_zz H W_zz_mean", k="x_bar", d="c_bar"),
         working("two_compartment", d="c y"),
         settle,

@@ -166,9 +166,10 @@ def track(state, work, params, eta):
     )
 
 
-def flip(state, work):
+def flip(state, work, params):
     """The guard `silent`."""
-    flip_silent(state.W_hy, work.y, state.fired, work.ws.events)
+    if params.guards.silent:
+        flip_silent(state.W_hy, work.y, state.fired, work.ws.events)
 
 
 def inspect(state, work, params):
@@ -195,7 +196,6 @@ RULE = register(
     Rule(
         "two_layer_nsm",
         State,
-        Params,
         shapes(dk="W_xh", dd="W_hg W_hy W_yy M H_hg H_yy", k="x_bar", d="h_bar g_bar"),
         workspace,
         settle,

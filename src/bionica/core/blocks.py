@@ -5,6 +5,9 @@ blocks that fit in cache (`row_blocks`), Dask arrays block by block (`ChunkedRow
 joined as a tree (`joined`). Moments are (n, mean, scatter), joined by the pairwise
 update of Chan, Golub and LeVeque (1983), which stays accurate when the mean is large
 compared with the spread. They are float64 for any data.
+
+`finite` and `pseudoinverse` are linear algebra that also answers for weights that are
+zero, singular or huge.
 """
 
 from abc import ABC, abstractmethod
@@ -215,7 +218,7 @@ def smallest_marks(mark: Array, most: int, rate: float) -> tuple[Array, float]:
 
 
 def cell(owner: Any, row: int | str, column: int, argument: str = "X") -> str:
-    """Return "X[3, 1]", or "X[3, 'name']" if `owner` knows the names of its features."""
+    """Return "X[3, 1]", or "X[3, 'name']" if `owner` knows the names of features."""
     names = getattr(owner, "feature_names_in_", None)
     name = column if names is None else repr(str(names[column]))
     return f"{argument}[{row}, {name}]"
@@ -353,3 +356,24 @@ def _moments_of_block(X: Array, F: Array | None) -> Moments:
             np.fill_diagonal(scatter, np.maximum(np.diag(scatter), 0.0))
             total = merge_moments(total, Moments(len(block), mean + residual, scatter))
     return total
+
+
+def finite(A: Array) -> Array:
+    """A with 0 for NaN, and the largest numbers of its dtype for what is infinite."""
+    return A if np.isfinite(A).all() else np.nan_to_num(A)
+
+
+def pseudoinverse(A: Array) -> Array:
+    """The pseudoinverse of A, scaled by a power of two so that no product overflows."""
+    with np.errstate(all="ignore"):
+        A = finite(A)
+        size = max(float(np.abs(A).max()), np.finfo(A.dtype).tiny)
+        scale = A.dtype.type(2.0 ** np.round(np.log2(size)))
+        return finite((np.linalg.pinv(A / scale) / scale).astype(A.dtype))
+
+
+def shapes(**fields: str) -> dict[str, str]:
+    """Shapes of fields by name, from names by shape: ``shapes(dk="W_xz W_xz_mean",
+    d="c_bar")``.
+    """
+    return {name: dims for dims, names in fields.items() for name in names.split()}

@@ -33,8 +33,8 @@ from typing import Any, NamedTuple, get_type_hints
 import numpy as np
 
 from bionica.core.blocks import Array
-from bionica.core.errors import ModelFileError, printable
-from bionica.io.files import complete_files
+from bionica.core.errors import Message, ModelFileError, printable
+from bionica.core.files import complete_files
 
 FORMAT = 10
 # parsed JSON takes up to 25 times the memory of its text
@@ -161,7 +161,7 @@ def _as_json(value: Any) -> Any:
 def write_model(
     path: str | os.PathLike[str], header: dict[str, Any], arrays: Mapping[str, Array]
 ) -> None:
-    """Write a header, to which 'format' is added, and arrays, completely or not at all."""
+    """Write a header, with the format, and arrays, completely or not at all."""
     path = Path(path)
     if not path.parent.is_dir():
         raise FileNotFoundError(
@@ -172,9 +172,14 @@ def write_model(
     )
     if len(text) > _HEADER_BYTES:
         raise ValueError(
-            f"the parameters and feature names of {path} would take {len(text):,}"
-            f" bytes, and load reads {_HEADER_BYTES:,}: shorten the names, or replace a"
-            " large init or known_mixing (set_params) before saving"
+            Message(
+                "the parameters and feature names of {} would take {:,} bytes, and load"
+                " reads {:,}: shorten the names, or replace a large init or"
+                " {known_mixing} (set_params) before saving",
+                path,
+                len(text),
+                _HEADER_BYTES,
+            )
         )
     with complete_files([path]) as (part,):
         with part.open("wb") as file:

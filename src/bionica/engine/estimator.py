@@ -6,19 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from bionica.core.blocks import Array
+from bionica.core.blocks import Array, finite, pseudoinverse
 from bionica.core.estimator import Separator
 from bionica.core.model_file import Record
 from bionica.core.online import OnlineEstimator, not_started
 from bionica.engine.learner import NetworkLearner
-from bionica.engine.rule import (
-    BOOKKEEPING,
-    REPAIRS,
-    RULES,
-    finite,
-    pseudoinverse,
-    rule_of,
-)
+from bionica.engine.rule import BOOKKEEPING, REPAIRS, RULES, rule_of
 
 
 class RuleEstimator(Separator, OnlineEstimator):

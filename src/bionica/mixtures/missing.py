@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from bionica.core.blocks import cell, row_blocks, row_sample
 from bionica.core.dask import DaskRows
+from bionica.core.errors import Message
 from bionica.core.samples import warn
 
 Array = NDArray[Any]
@@ -188,14 +189,11 @@ def completed_rows(owner: Any, X: Any, n_components: Any) -> Any:
     counts = np.count_nonzero(~np.isnan(X), axis=1)
     short = counts < (1 if n_components == "auto" else n_components)
     if short.any():
-        fewer = f"fewer numbers than n_components={n_components}"
+        fewer: str = Message("fewer numbers than {n_components:={}}", n_components)
         if n_components == "auto":
             fewer = "no number"
-        warn(
-            f"{type(owner).__name__}: left out of X, because they have {fewer}:"
-            f" {short.sum()} sample(s).",
-            UserWarning,
-        )
+        template = "{}: left out of X, because they have {}: {} sample(s)."
+        warn(Message(template, type(owner).__name__, fewer, short.sum()), UserWarning)
         X = X[~short]
         if len(X) and not has_missing(X):
             return X

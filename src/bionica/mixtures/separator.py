@@ -18,6 +18,7 @@ from sklearn.base import clone
 
 from bionica.core import samples
 from bionica.core.blocks import Array, row_sample, some_rows
+from bionica.core.errors import Message
 from bionica.core.estimator import Separator
 from bionica.core.samples import warn
 from bionica.mixtures import missing
@@ -89,7 +90,8 @@ class MixtureSeparator(Separator):
         if findings:
             names = names_of(self)
             texts = [one.text(**names) for one in findings[:TOLD]]
-            warn(f"{type(self).__name__}: {' '.join(texts)}")
+            template = "{}: " + " ".join(["{}"] * len(texts))
+            warn(Message(template, type(self).__name__, *texts))
 
 
 class EstimatesMissing:

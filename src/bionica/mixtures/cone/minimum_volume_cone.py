@@ -11,8 +11,15 @@ from sklearn.utils import check_random_state
 
 from bionica.core import samples
 from bionica.core.blas import one_blas_thread
-from bionica.core.blocks import Array, ArrayRows, ChunkedRows, collected
-from bionica.core.errors import Diverged
+from bionica.core.blocks import (
+    Array,
+    ArrayRows,
+    ChunkedRows,
+    collected,
+    finite,
+    shapes,
+)
+from bionica.core.errors import Diverged, Message
 from bionica.core.model_file import Record
 from bionica.core.online import OnlineEstimator, appended, not_started
 from bionica.core.parameters import (
@@ -27,13 +34,13 @@ from bionica.core.parameters import (
 )
 from bionica.core.samples import given_matrix
 from bionica.core.whitening import rank_of
-from bionica.engine.rule import finite, shapes
 from bionica.mixtures.cone import sketch
-from bionica.mixtures.cone.count import count_sources
+from bionica.mixtures.cone.count import rough_cones
 from bionica.mixtures.cone.fit import Settings
 from bionica.mixtures.missing import completed_rows
 from bionica.mixtures.separator import EstimatesMissing, MixtureSeparator
-from bionica.mixtures.verdict.findings import Finding, undecided
+from bionica.mixtures.verdict.count import count_sources, undecided
+from bionica.mixtures.verdict.findings import Finding
 from bionica.mixtures.verdict.outliers import are_inliers
 
 #: The arrays of the state of a stream: q channels, m stored samples, s directions of a
@@ -297,14 +304,17 @@ class MinimumVolumeCone(EstimatesMissing, MixtureSeparator, OnlineEstimator):
                 remedy = ": reshape(-1, 1) a single spectrum"
                 if known.ndim == 2:
                     remedy = ": transpose it"
-            raise ValueError(
-                f"known_mixing has shape {known.shape}; it must be {shape}{remedy}"
+            template = (
+                "{known_mixing} has shape {}; it must be ({n_features:={}}, n_known){}"
             )
+            raise ValueError(Message(template, known.shape, k, remedy))
         directions = known / np.maximum(np.linalg.norm(known, axis=0), 1e-300)
         if known.size and np.linalg.matrix_rank(directions) < known.shape[1]:
             raise ValueError(
-                "spectra of known_mixing are zero or linearly dependent: drop one of"
-                " them"
+                Message(
+                    "spectra of {known_mixing} are zero or linearly dependent: drop one"
+                    " of them"
+                )
             )
         return known
 
@@ -361,7 +371,7 @@ class MinimumVolumeCone(EstimatesMissing, MixtureSeparator, OnlineEstimator):
             rank = rank_of(sound.z, centred=False)
             d = self.n_components
             if d == "auto" and rank:
-                self.count_ = count_sources(sound.z)
+                self.count_ = count_sources(sound.z, rough_cones)
                 d = self.count_.n_sources
             d = rank if d is None else d
             self._check_number(d, rank, X)
@@ -388,15 +398,27 @@ class MinimumVolumeCone(EstimatesMissing, MixtureSeparator, OnlineEstimator):
             )
         if d > rank:
             raise ValueError(
-                f"n_components={d} exceeds the rank of the data: {n} samples of {k}"
-                f" features span {rank} direction(s) only. Use n_components=None (keeps"
-                f" {rank}), a number up to {rank}, or more samples."
+                Message(
+                    "{n_components:={}} exceeds the rank of the data: {} samples of {}"
+                    " features span {} direction(s) only. Use {n_components:=None}"
+                    " (keeps {}), a number up to {}, or more samples.",
+                    d,
+                    n,
+                    k,
+                    rank,
+                    rank,
+                    rank,
+                )
             )
         known = self._settings.known.shape[1]
         if known > d:
             raise ValueError(
-                f"known_mixing has {known} spectra, more than n_components={d}: give"
-                " n_components a larger number"
+                Message(
+                    "{known_mixing} has {} spectra, more than {n_components:={}}: give"
+                    " {n_components} a larger number",
+                    known,
+                    d,
+                )
             )
 
     def _show(self, state: sketch.State) -> None:

@@ -10,18 +10,18 @@ from sklearn.utils import check_random_state
 
 from bionica.core import samples
 from bionica.core.blas import one_blas_thread
-from bionica.core.blocks import Array, linear_map, moments, some_rows, unit_of
+from bionica.core.blocks import Array, linear_map, moments, shapes, some_rows, unit_of
 from bionica.core.dask import DaskRows
 from bionica.core.estimator import Estimator
 from bionica.core.parameters import AUTO, COUNT, PARAMETERS, POSITIVE
 from bionica.core.whitening import refine, row_space, wider_than_long
-from bionica.engine.rule import shapes
-from bionica.mixtures.cone.count import count_sources
+from bionica.mixtures.cone.count import rough_cones
 from bionica.mixtures.missing import completed_rows
 from bionica.mixtures.nica.rotation import rotate
 from bionica.mixtures.nica.whitener import whitening_or_error
 from bionica.mixtures.separator import EstimatesMissing, MixtureSeparator
-from bionica.mixtures.verdict.findings import CONVERGED, Finding, undecided
+from bionica.mixtures.verdict.count import count_sources, undecided
+from bionica.mixtures.verdict.findings import CONVERGED, Finding
 from bionica.mixtures.verdict.outliers import Limit, is_inlier, without_outliers
 
 
@@ -167,7 +167,7 @@ class BatchNICA(EstimatesMissing, MixtureSeparator, Estimator):
             rng = check_random_state(self.random_state)
             d: Any = self.n_components
             if d == "auto":
-                self.count_ = count_sources(sample)
+                self.count_ = count_sources(sample, rough_cones)
                 d = self.count_.n_sources
             data, basis, unit = _in_own_space(rows)
             m = moments(data)

@@ -44,8 +44,6 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from sklearn.utils import check_random_state
 
-from bionica.circuits.guards import Guards
-from bionica.circuits.settling import Exact
 from bionica.core.blas import one_blas_thread
 from bionica.core.blocks import Array, some_rows
 from bionica.core.online import appended, not_started
@@ -70,10 +68,11 @@ from bionica.engine.rule import (
     register,
     working,
 )
-from bionica.mixtures.cone.count import count_sources
+from bionica.mixtures.cone.count import rough_cones
 from bionica.mixtures.nica import running_whitening as whitening
 from bionica.mixtures.separator import MixtureSeparator
-from bionica.mixtures.verdict.findings import CONVERGED, Finding, undecided
+from bionica.mixtures.verdict.count import count_sources, undecided
+from bionica.mixtures.verdict.findings import CONVERGED, Finding
 
 #: Of lambda (see above).
 LARGE_ANGLE = 10.0
@@ -104,8 +103,6 @@ class State(NamedTuple):
 class Params(NamedTuple):
     """What the user chose."""
 
-    dynamics: Any  # there are none
-    guards: Any
     average: int  # 0: V_mean is part of the rule
     horizon: int  # 0: none
     eps: float  # rounding of the mixtures' dtype
@@ -340,7 +337,6 @@ RULE = register(
     Rule(
         "orthant_rotation",
         State,
-        Params,
         {
             **whitening.SHAPES,
             "F": "dk",
@@ -459,7 +455,7 @@ class StreamingNICA(MixtureSeparator, RuleEstimator):
         d, k = state.F.shape
         eps = float(np.finfo(state.F.dtype).eps)
         horizon = int(self.horizon or 0)
-        params = Params(Exact(eps), Guards(), 0, horizon, eps, d < k)
+        params = Params(0, horizon, eps, d < k)
         return NetworkLearner(state, params, [], averaged)
 
     # --- a number of sources that a first block decides
@@ -477,7 +473,7 @@ class StreamingNICA(MixtureSeparator, RuleEstimator):
 
     def _start(self, X: Array) -> None:
         """Count the sources of some samples, and begin with as many outputs."""
-        self.count_ = count_sources(X.astype(np.float64))
+        self.count_ = count_sources(X.astype(np.float64), rough_cones)
         k = X.shape[1]
         dtype = self._waiting.dtype
         rng = np.random.RandomState(self._seed)
@@ -544,12 +540,10 @@ class StreamingNICA(MixtureSeparator, RuleEstimator):
         if self.change_detected_:
             reason = (
                 "the mixtures changed: outputs became far more correlated, and past and"
-                " present are averaged. If the mixing changes, set horizon= to the"
-                " number of samples to remember (1,000 + 100 n_components or more). If"
-                " sources are on and off for long, or neighbouring samples are alike,"
-                " ignore this. If sensors failed, omit these samples"
+                " present are averaged"
             )
-            problems.append(CONVERGED.finding(reason=reason))
+            changed = CONVERGED.finding(reason=reason)
+            problems.append(changed._replace(remedies=("horizon",)))
         return problems
 
     def _after_fit(self, rows: Array, n: int) -> None:

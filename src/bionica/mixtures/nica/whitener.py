@@ -12,6 +12,7 @@ import numpy.typing as npt
 from bionica.core import samples
 from bionica.core.blas import one_blas_thread
 from bionica.core.blocks import Array, ChunkedRows, Moments, merge_moments, moments
+from bionica.core.errors import Message
 from bionica.core.estimator import Estimator, unchanged_on_error
 from bionica.core.model_file import Record
 from bionica.core.samples import finite_map
@@ -43,10 +44,17 @@ def whitening_or_error(
         )
     if n_components is not None and n_components > white.rank:
         raise ValueError(
-            f"n_components={n_components} exceeds the rank of the data: {m.n} samples"
-            f" of {n_features or len(m.mean)} features vary in {white.rank} independent"
-            f" direction(s) only. Use n_components=None (keeps {white.rank}), a number"
-            f" up to {white.rank}, or more samples."
+            Message(
+                "{n_components:={}} exceeds the rank of the data: {} samples of {}"
+                " features vary in {} independent direction(s) only. Use"
+                " {n_components:=None} (keeps {}), a number up to {}, or more samples.",
+                n_components,
+                m.n,
+                n_features or len(m.mean),
+                white.rank,
+                white.rank,
+                white.rank,
+            )
         )
     return white
 
