@@ -7,6 +7,7 @@ import pkgutil
 import re
 import sys
 import tomllib
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -51,7 +52,7 @@ def public():
     """Public objects by their full names."""
     named = {}
     for name in MODULES:
-        module = pkgutil.resolve_name(name)
+        module = import_module(name)
         named |= {f"{name}.{item}": getattr(module, item) for item in module.__all__}
     return {name: value for name, value in named.items() if not inspect.ismodule(value)}
 
@@ -92,7 +93,8 @@ def test_the_reference_has_every_public_name():
 
 @pytest.mark.parametrize("name", sorted(listed()))
 def test_a_name_of_the_reference_has_an_example_and_methods_have_docstrings(name):
-    value = pkgutil.resolve_name(name)
+    module, item = name.rsplit(".", 1)
+    value = getattr(import_module(module), item)
     assert ">>>" in inspect.getdoc(value)
     if inspect.isclass(value):
         assert [

@@ -11,14 +11,14 @@ from conftest import learned
 
 
 def mixtures(n, d, k=None, condition=10):
-    """Sparse uniform sources, and their mixtures by a matrix of this condition number."""
+    """Sparse uniform sources, and mixtures by a matrix of this condition number."""
     S = sparse_uniform(n, d, rng=1)
     return S, mix(S, random_mixing(k or d, d, condition, rng=1))[0]
 
 
 @pytest.mark.parametrize(("d", "k", "smooth"), [(3, 3, 1), (2, 5, 1), (3, 3, 20)])
 def test_equals_the_reference(d, k, smooth):
-    """Independent samples and, with a clock that is not 1, running means of 20 samples."""
+    """Independent samples and, with a clock that is not 1, means of 20 samples."""
     X = mixtures(1200, d, k)[1]
     X = np.stack(
         [np.convolve(x, np.ones(smooth) / smooth, "same") for x in X.T], axis=1

@@ -1,5 +1,5 @@
-"""`bionica.circuits.paper` without its runs: plans, verdicts, summaries; and the table of the
-page of the paper.
+"""The experiments of the paper without their runs: plans, verdicts, summaries; and the
+table of the page of the paper.
 """
 
 import pkgutil

@@ -95,7 +95,7 @@ def started(X):
 
 
 def by_hand(change, X, d=3):
-    """Algorithm 2 with a change of W_xz after each step, which is told W_xz before it."""
+    """Algorithm 2 with a change of W_xz after each step, told W_xz before it."""
     state = reference.two_compartment(d, X.shape[1], np.random.default_rng(0), 0.8)
     state["W_xz"] = started(X).W_xz_
     Y = []
@@ -156,7 +156,7 @@ def test_a_mask_and_synaptic_noise(name, uncompiled):
     compare(varied(getattr(of_the_page, name)), change, 120)
 
 
-def test_noise_of_the_outputs_comes_from_the_seed_of_the_network_and_transform_does_not_advance_it(
+def test_noise_of_the_outputs_comes_from_the_seed_and_transform_draws_none(
     uncompiled,
 ):
     X = mixtures(60, 3)[1]

@@ -348,7 +348,7 @@ def test_two_threads_on_two_estimators(Network):
 
 
 def test_memory_does_not_grow_with_the_samples(Network):
-    """10^6 samples: the state is as large as after 1000, and nothing of them is kept."""
+    """10^6 samples: the state is as large as after 1000, and none of them is kept."""
     _, X = mixtures(100_000, 2)
     network = Network(random_state=0).partial_fit(X[:1000])
     size = len(pickle.dumps(network))

@@ -83,7 +83,7 @@ def test_one_bad_row_never_spoils_the_others(cls, params, row):
 
 
 def overflow(network, X, chunk):
-    """The error of a stream that is cut into chunks; of single samples if `chunk` is 1."""
+    """The error of a stream that is cut into chunks; of samples if `chunk` is 1."""
     with pytest.raises(bionica.DivergenceError) as caught:
         for start in range(0, len(X), chunk):
             part = X[start : start + chunk]

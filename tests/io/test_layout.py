@@ -180,7 +180,7 @@ def test_an_instrument_file_is_read_at_once(read, refused, tmp_path):
 
 
 def test_names_that_are_repeated_are_no_sample(read, refused):
-    """Two files that were joined; and pairs of columns, each with the same wavelengths."""
+    """Two files that were joined; and pairs of columns with the same wavelengths."""
     X = spectra(60)
     content = lines_of([WAVELENGTHS, *X.tolist()])
     assert "line 62 repeats the names" in refused(content + content)
