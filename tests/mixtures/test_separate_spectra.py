@@ -1,0 +1,360 @@
+"""`bionica separate --mixing` and the spectra and axes of the report."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from test_separate import separate
+
+from bionica import TwoCompartmentNICA
+from bionica.circuits.plot import record_weights
+from bionica.cli.separation import differing_channel
+from bionica.io import open_reader
+from bionica.metrics import match_sources
+from bionica.mixtures import plot
+from browser import check_page
+from conftest import mixtures
+
+
+@pytest.fixture(scope="module")
+def problem():
+    """Concentrations and spectra of 3 sources at 60 wavelengths, which are 400.5,
+    402.5, ... nm.
+    """
+    rng = np.random.default_rng(0)
+    S = rng.exponential(size=(1500, 3))
+    wavelengths = 400.5 + 2 * np.arange(60)
+    A = np.exp(-(((wavelengths[:, None] - [420, 460, 500]) / 15) ** 2))
+    return S, wavelengths, S @ A.T
+
+
+def write_csv(path, header, X):
+    names = [] if header is None else [",".join(header)]
+    path.write_text(
+        "\n".join(names + [",".join(map(repr, row)) for row in X.tolist()]) + "\n"
+    )
+    return path
+
+
+@pytest.fixture
+def table(tmp_path, problem):
+    _, wavelengths, X = problem
+    return write_csv(tmp_path / "x.csv", [f"w{w:g}" for w in wavelengths], X)
+
+
+METHOD = ["--sources", 3, "--method", "batch"]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "npz"])
+def test_spectra_times_sources_are_the_mixtures(tmp_path, table, problem, suffix):
+    _, wavelengths, X = problem
+    y = tmp_path / "y.npy"
+    a = tmp_path / f"a.{suffix}"
+    separate(table, *METHOD, "-o", y, "--mixing", a)
+    with open_reader([str(a)]) as reader:
+        spectra = np.concatenate(list(reader.blocks()))
+        assert spectra.shape == (3, 60)
+        if suffix == "csv":
+            assert [name for name in reader.header if name][-60:] == [
+                f"w{w:g}" for w in wavelengths
+            ]
+    assert np.linalg.norm(np.load(y) @ spectra - X) < 0.02 * np.linalg.norm(X)
+
+
+def test_columns_without_names_have_the_numbers_that_use_takes(tmp_path, problem):
+    x = write_csv(tmp_path / "x.csv", None, problem[2])
+    a = tmp_path / "a.csv"
+    separate(x, *METHOD, "--skip", "1,3", "--mixing", a)
+    assert a.read_text().startswith(",column_2,column_4,column_5,")
+    separate(x, *METHOD, "--use", "2,4-60", "--mixing", tmp_path / "b.csv", "--force")
+    assert (tmp_path / "b.csv").read_text() == a.read_text()
+
+
+def test_a_named_row_is_a_sample_also_if_samples_are_few(tmp_path, problem):
+    names = np.array([f"P{i}" for i in range(40)], object)
+    header = ["sample", *(f"g{j}" for j in range(60))]
+    x = write_csv(tmp_path / "x.csv", header, np.column_stack([names, problem[2][:40]]))
+    assert json.loads(separate(x, *METHOD, "--json").stdout)["samples"] == 40
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv"])
+def test_with_decimal_commas_files_are_written_with_them(
+    tmp_path, problem, suffix, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    _, wavelengths, X = problem
+    lines = [
+        ";".join(f"{w:g}" for w in wavelengths),
+        *(";".join(map(repr, row)) for row in X.tolist()),
+    ]
+    Path("x.csv").write_text("\n".join(lines).replace(".", ",") + "\n")
+    separate(
+        "x.csv",
+        *METHOD,
+        "--decimal",
+        ",",
+        "-o",
+        f"comma.{suffix}",
+        "--mixing",
+        f"pure-comma.{suffix}",
+    )
+    Path("x.csv").write_text("\n".join(lines) + "\n")
+    separate(
+        "x.csv", *METHOD, "-o", f"point.{suffix}", "--mixing", f"pure-point.{suffix}"
+    )
+    for name in (f"comma.{suffix}", f"pure-comma.{suffix}"):
+        comma = Path(name).read_text()
+        point = Path(name.replace("comma", "point")).read_text()
+        assert comma == (point.replace(",", ";") if suffix == "csv" else point).replace(
+            ".", ","
+        )
+
+
+# --- the report
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """What the report draws: the arguments of every function of `plot`, by its name."""
+    calls = {}
+    for name in ("sources", "spectra", "distributions", "weights"):
+        draw = getattr(plot, name)
+
+        def record(*args, name=name, draw=draw, **kwargs):
+            calls[name] = args, kwargs
+            return draw(*args, **kwargs)
+
+        monkeypatch.setattr(plot, name, record)
+    return calls
+
+
+@pytest.mark.parametrize(
+    ("name", "numbers", "unit"),
+    [("{:g}", True, ""), ("{:g} nm", True, "nm"), ("w{:g}", False, "")],
+)
+def test_the_report_draws_each_spectrum_over_the_header(
+    tmp_path, problem, drawn, name, numbers, unit
+):
+    _, wavelengths, X = problem
+    x = write_csv(tmp_path / "x.csv", [name.format(w) for w in wavelengths], X)
+    separate(
+        x, *METHOD, "--report", tmp_path / "page.html", "--mixing", tmp_path / "a.npy"
+    )
+    (A, axis), options = drawn["spectra"]
+    assert np.array_equal(A.T, np.load(tmp_path / "a.npy"))
+    assert np.array_equal(axis, wavelengths if numbers else np.arange(1, 61))
+    assert unit in options["label"]
+    (residual,), options = drawn["weights"]
+    assert residual.shape == (60, 188)  # a picture of moderate size
+    assert np.abs(residual).max() < 0.05 * X.max()
+    assert list(options["rows"]) == [name.format(w) for w in wavelengths]
+    assert all(
+        len(ticks) <= 30
+        for ticks in (options["ax"].get_xticks(), options["ax"].get_yticks())
+    )
+    assert options["ax"].get_xlabel() == "sample"
+    assert not re.search(
+        r"(src|href)=\"(?!data:)", (tmp_path / "page.html").read_text()
+    )
+
+
+@pytest.mark.parametrize("decimal", [".", ","])
+def test_times_are_the_axis_of_the_report_and_stand_beside_the_sources(
+    tmp_path, problem, drawn, decimal
+):
+    _, wavelengths, X = problem
+    t = 0.25 * np.arange(len(X))
+    lines = [";".join(["Zeit [min]", *(f"{w:g}" for w in wavelengths)])]
+    lines += [";".join(map(repr, row)) for row in np.column_stack([t, X]).tolist()]
+    (tmp_path / "x.csv").write_text("\n".join(lines).replace(".", decimal) + "\n")
+    separate(
+        tmp_path / "x.csv",
+        *METHOD,
+        "--decimal",
+        decimal,
+        "--report",
+        tmp_path / "page.html",
+    )
+    (Y, times), options = drawn["sources"]
+    rows = (times / 0.25).astype(int)  # one of each stratum of 4
+    assert np.array_equal(rows // 4, np.arange(len(t) / 4)) and len({*(rows % 4)}) == 4
+    separator = ";" if decimal == "," else ","
+    lines = (
+        (tmp_path / "x-sources.csv")
+        .read_text()
+        .replace(separator, " ")
+        .replace(decimal, ".")
+        .splitlines()
+    )
+    np.testing.assert_allclose(
+        np.array([line.split()[1:] for line in lines[1:]], float)[rows], Y, rtol=1e-6
+    )
+    assert options["label"] == "Zeit [min]"
+    assert (tmp_path / "x-sources.csv").read_text().startswith("Zeit [min]")
+
+
+def test_the_figures_of_the_report_are_files_too(tmp_path, problem):
+    x = write_csv(tmp_path / "x.csv", [f"{w:g}" for w in problem[1]], problem[2])
+    separate(x, *METHOD, "--figures", tmp_path / "figures")
+    files = {
+        path.name: path.read_bytes()[:5] for path in (tmp_path / "figures").iterdir()
+    }
+    assert files == {
+        f"{i:02}-{name}.{kind}": start
+        for i, name in enumerate(["sources", "spectra", "residual", "distributions"], 1)
+        for kind, start in (("pdf", b"%PDF-"), ("svg", b"<?xml"))
+    }
+    assert (
+        "--figures"
+        in separate(
+            x,
+            *METHOD,
+            "--figures",
+            tmp_path / "figures",
+            "-o",
+            tmp_path / "y.csv",
+            code=1,
+        ).stderr
+    )
+
+
+def test_the_report_draws_the_uncertainty_of_the_spectra(tmp_path, problem, drawn):
+    x = write_csv(
+        tmp_path / "x.csv",
+        [f"{w:g}" for w in problem[1]],
+        problem[2] + 0.01 * np.sin(1e4 * problem[2]),
+    )
+    result = separate(x, *METHOD, "--report", tmp_path / "page.html", "--json")
+    error = drawn["spectra"][1]["error"]
+    assert error.shape == (60, 3)
+    assert (error >= 0).all() and error.max() > 0
+    uncertainty = json.loads(result.stdout)["uncertainty"]
+    assert len(uncertainty["correlation"]) == len(uncertainty["sources"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "numbers"),
+    [("solvent", (2, 3, 4)), ("source_3", (5, 6, 7)), ("a", (2, 3, 4))],
+)
+def test_a_known_spectrum_is_kept_and_its_source_comes_first_with_its_name(
+    tmp_path, problem, name, numbers
+):
+    """A name such as source_3 is of another fit: its source_2 and that of this fit may
+    be two substances.
+    """
+    S, wavelengths, X = problem
+    rng = np.random.default_rng(1)
+    solvent = 2 + np.cos(wavelengths / 40)  # everywhere in the sample, never absent
+    amount = 5 + rng.random(len(X))
+    header = [f"{w:g}" for w in wavelengths]
+    x = write_csv(
+        tmp_path / "x.csv",
+        header,
+        X + np.outer(amount, solvent) + 0.001 * rng.standard_normal(X.shape),
+    )
+    cells = [
+        ["wavelength" if name == "a" else "", *header],
+        [name, *map(repr, solvent.tolist())],
+    ]
+    if name == "solvent":  # a column for each spectrum, as instruments write them
+        cells = [["wavelength", name], *zip(*(row[1:] for row in cells), strict=True)]
+    (tmp_path / "known.csv").write_text("".join(",".join(row) + "\n" for row in cells))
+    if name == "a":  # in another order than the input
+        (tmp_path / "known.csv").write_text(
+            "".join(",".join([row[0], *row[:0:-1]]) + "\n" for row in cells)
+        )
+    elsewhere = write_csv(
+        tmp_path / "elsewhere.csv",
+        [f"{w + 50:g}" for w in wavelengths],
+        solvent[np.newaxis],
+    )
+    assert "interpolate" in separate(x, "--known", elsewhere, code=1).stderr
+    a = tmp_path / "a.csv"
+    separate(x, "--sources", 4, "--known", tmp_path / "known.csv", "--mixing", a)
+    assert (
+        (tmp_path / "x-sources.csv")
+        .read_text()
+        .startswith(",".join([name, *(f"source_{i}" for i in numbers)]))
+    )
+    with open_reader(a) as reader:
+        spectra = reader.read()
+    assert np.corrcoef(spectra[0], solvent)[0, 1] > 1 - 1e-9
+    with open_reader(tmp_path / "x-sources.csv") as reader:
+        assert match_sources(S, reader.read()[:, 1:]).correlation.min() > 0.98
+
+
+@pytest.mark.parametrize(("method", "scale"), [("batch", 1e-6), ("cone", 1e6)])
+def test_the_distribution_of_each_source_is_drawn_at_every_scale(
+    tmp_path, problem, drawn, method, scale
+):
+    np.save(tmp_path / "x.npy", scale * problem[2][:, ::10])
+    separate(
+        tmp_path / "x.npy",
+        "--sources",
+        3,
+        "--method",
+        method,
+        "--report",
+        tmp_path / "page.html",
+    )
+    assert "weights" in drawn  # few mixtures are a matrix
+    (U,), _ = drawn["distributions"]
+    patches = plot.distributions(U).patches
+    assert len(patches) == 3
+    for patch in patches:
+        heights = patch.get_data().values - patch.get_data().baseline
+        assert np.count_nonzero(heights) > 10
+
+
+@pytest.mark.parametrize(
+    ("draw", "message"),
+    [
+        (
+            lambda: plot.sources(TwoCompartmentNICA()),
+            r"Y is a TwoCompartmentNICA: .*transform\(X\)",
+        ),
+        (
+            lambda: plot.spectra(np.eye(3), error=np.ones((3, 2))),
+            r"error has shape \(3, 2\), but A has \(3, 3\)",
+        ),
+        (
+            lambda: plot.images(np.ones((10, 2)), (3, 4)),
+            r"\(3, 4\) has 12 pixels, but Y has 10 rows",
+        ),
+        (lambda: record_weights(TwoCompartmentNICA(), np.eye(3), 0), "every=0"),
+    ],
+)
+def test_what_cannot_be_drawn_is_named(draw, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        draw()
+
+
+def test_wavelengths_are_the_same_if_rounding_to_the_digits_of_the_coarser_axis_explains_the_difference():
+    coarse = np.array([400.5, 411.5, 421.5])
+    assert differing_channel(coarse, coarse + np.array([0.04, -0.04, 0.02])) is None
+    assert (
+        differing_channel(coarse, coarse + np.array([0.0, 0.08, 0.02]))
+        == "411.5 is not 411.58"
+    )
+    assert differing_channel(coarse[:2], coarse) == "2 wavelengths are not 3"
+    # in metres
+    assert (
+        differing_channel(1e-9 * coarse, 1e-9 * coarse + 3e-9)
+        == "4.005e-07 is not 4.035e-07"
+    )
+    assert differing_channel(coarse, coarse, None, "nm") is None
+    assert differing_channel(coarse, coarse, "µm", "nm") == "µm is not nm"
+
+
+def test_page_of_separate_opens_in_a_browser(tmp_path):
+    folder = (
+        tmp_path
+        / "a folder with a long name, to be printed in the page without making it wider than the window"
+    )
+    folder.mkdir()
+    np.save(folder / "mixtures.npy", mixtures(2000, 3)[1])
+    page = folder / "page.html"
+    separate(folder / "mixtures.npy", "--sources", 3, "--report", page)
+    assert len(check_page(page, tmp_path)) == 2
