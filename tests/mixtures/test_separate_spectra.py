@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from test_separate import separate
 
 from bionica import TwoCompartmentNICA, plot
 from bionica.cli.separate import differing_channel
@@ -13,7 +14,6 @@ from bionica.io import open_reader
 from bionica.metrics import match_sources
 from browser import check_page
 from conftest import mixtures
-from test_separate import separate
 
 
 @pytest.fixture(scope="module")
