@@ -18,10 +18,10 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 import scipy.io
-
-from conftest import read
 from test_instruments import jcamp_text, spc_bytes
 from test_io import changed, refused, workbook
+
+from conftest import read
 
 h5py = pytest.importorskip("h5py")
 zarr = pytest.importorskip("zarr")
