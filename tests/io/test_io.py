@@ -14,7 +14,6 @@ import bionica
 from bionica.io import (
     Columns,
     InputError,
-    RowSample,
     import_optional,
     open_reader,
     open_writer,
@@ -70,26 +69,6 @@ def test_what_is_written_is_read_and_sampled(tmp_path, X, suffix, dtype, small_b
     assert Y.dtype == dtype or suffix in (".csv", ".tsv", ".txt")
     rows = [np.flatnonzero((X == row).all(axis=1))[0] for row in sample.astype(dtype)]
     assert (np.array(rows) // 16).tolist() == [*range(63)]  # one of each stratum
-
-
-@pytest.mark.parametrize("suffix", ["npy", "mat", "parquet", "csv", "txt"])
-def test_a_first_mixture_that_rises_or_falls_is_a_mixture(tmp_path, X, rng, suffix):
-    """A ramp, a decay and a count are data unless their name says otherwise."""
-    path = tmp_path / f"x.{suffix}"
-    for first in (
-        np.arange(1000.0),
-        np.exp(-np.arange(1000) / 300),
-        np.cumsum(rng.random(1000)),
-    ):
-        Y = np.column_stack([first, X])
-        if suffix == "mat":
-            scipy.io.savemat(path, {"X": Y})
-        elif suffix == "parquet":
-            table(path, A=first, B=X[:, 0], C=X[:, 1], D=X[:, 2])
-        else:
-            path.unlink(missing_ok=True)
-            write(path, Y)
-        assert np.array_equal(read(path), Y)
 
 
 # --- columns and labels
@@ -171,20 +150,6 @@ def test_names_and_labels_are_never_formulas(tmp_path):
     ) as writer:
         writer.write(np.ones((3, 1)), [["=2", "-3", "+A1"]])
     assert (tmp_path / "y.csv").read_text() == "'=1+1,'@a\n'=2,1.0\n-3,1.0\n'+A1,1.0\n"
-
-
-def test_a_column_of_a_table_that_varies_as_a_mixture_is_one_whatever_its_name(
-    tmp_path, X
-):
-    x = table(tmp_path / "x.parquet", id=np.arange(1000), NO=X[:, 0], b=X[:, 1])
-    with open_reader(x) as reader:
-        assert (reader.names, reader.label_names) == (["NO", "b"], ["id"])
-        assert "column 2 (NO) (skip=" in reader.notes[-1]
-    parts = {"a": X[:, 0], "class": np.arange(1000) % 3, "b": X[:, 1]}
-    _, notes = read_with_notes(table(tmp_path / "y.parquet", **parts))
-    assert notes == [
-        "unlike the others, and read as a mixture: column 2 (class) (skip= omits it)"
-    ]
 
 
 # --- arrays
@@ -337,14 +302,6 @@ def test_missing_labels_of_a_table_are_written_as_they_were(tmp_path, small_bloc
             for block, beside in reader.labelled_blocks():
                 writer.write(block, beside)
     assert parquet.read_table(tmp_path / "y.parquet") == parquet.read_table(path)
-
-
-def test_rows_of_a_table_are_counted_from_1(tmp_path):
-    path = tmp_path / "x.parquet"
-    assert "sample 2, column 1 (a)" in refused(table(path, a=[1.0, None], b=[1, 2]))
-    table(path, a=[[1.0], [2.0]], b=[1, 2])
-    assert read(path).tolist() == [[1], [2]]
-    assert "not numbers" in refused(path, columns=Columns("a"))
 
 
 def test_names_that_cannot_be_read(tmp_path, monkeypatch):
@@ -508,18 +465,6 @@ def test_all_pages_of_a_tiff_are_mixtures(tmp_path, rng, form):
     assert np.array_equal(read(tmp_path / "x.tif"), images.reshape(4, -1).T)
 
 
-@pytest.mark.parametrize("bands", [3, 5])
-@pytest.mark.parametrize("planar", ["contig", "separate"])
-def test_the_bands_of_one_image_are_mixtures(tmp_path, rng, bands, planar):
-    image = rng.integers(0, 2**32, (20, 30, bands), dtype=np.uint32)
-    stored = image if planar == "contig" else np.moveaxis(image, 2, 0)
-    kind = "rgb" if bands == 3 else "minisblack"
-    tifffile.imwrite(tmp_path / "x.tif", stored, photometric=kind, planarconfig=planar)
-    with open_reader(tmp_path / "x.tif") as reader:
-        assert reader.image_shape == (20, 30)
-        assert np.array_equal(reader.read(), image.reshape(-1, bands))
-
-
 def test_colours_are_read_as_they_are_shown(tmp_path, rng):
     """A palette is applied, an orientation too or it is named, transparency is named,
     and CMYK is refused.
@@ -672,22 +617,6 @@ def test_a_broken_zarr_store_is_refused(tmp_path, X, rng):
 # --- samples of a stream
 
 
-def test_samples_of_a_stream_do_not_depend_on_its_cuts(rng):
-    X = np.arange(10_007.0)[:, np.newaxis]
-    whole = RowSample(100)
-    pieces = RowSample(100)
-    assert len(whole.sample()[0]) == 0
-    whole.add(X)
-    for piece in np.split(X, np.sort(rng.integers(0, len(X), 50))):
-        pieces.add(piece)
-    rows = whole.sample()[0]
-    assert np.array_equal(pieces.sample()[0], rows)
-    assert np.array_equal(rows[:, 0] // 128, np.arange(79))  # one of each stratum
-    # anywhere in it, not in its stride
-    assert set(range(0, 128, 16)) <= {*(rows[:, 0] % 128 // 16 * 16)}
-    assert whole.n_seen == pieces.n_seen == len(X)
-
-
 def test_a_workbook_of_sources_holds_numbers_and_no_formula(tmp_path):
     path = tmp_path / "y.xlsx"
     with open_writer(path, 2, float, label_names=["name"]) as writer:
@@ -734,12 +663,3 @@ def test_depths_and_times_are_not_silently_mixtures(tmp_path, rng, imagej):
     tifffile.imwrite(path, pages[0], metadata={"axes": "ZYX"}, **form)
     said = "its 3 pages are 3 depths and 1 times, and are read as mixtures"
     assert said in read_with_notes(path)[1]
-
-
-def test_lines_of_an_image_in_pages_are_named(tmp_path, rng):
-    path = tmp_path / "x.tif"
-    pages = rng.random((40, 40, 6)).astype("f4")
-    tifffile.imwrite(path, pages, photometric="minisblack")
-    X, notes = read_with_notes(path)
-    assert X.shape == (240, 40)
-    assert "40 pages of 40 x 6 pixels are read as mixtures" in notes[0]

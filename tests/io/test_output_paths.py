@@ -198,18 +198,3 @@ def test_a_second_writer_does_not_disturb_the_first(tmp_path, suffix):
     second.__exit__(None, None, None)
     assert np.array_equal(read(path), two)
     assert left(tmp_path) == [path.name]
-
-
-def test_a_killed_writer_leaves_the_file_as_it_was(tmp_path):
-    (tmp_path / "m").write_bytes(b"whole")
-    child = os.fork()
-    if not child:
-        with open_writer(tmp_path / "m.csv", 2, float) as writer:
-            writer.write(np.ones((5, 2)))
-            os._exit(9)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
-    assert not (tmp_path / "m.csv").exists()
-    assert all(
-        name == "m" or (name.startswith(".m.csv.") and name.endswith(".part"))
-        for name in left(tmp_path)
-    )

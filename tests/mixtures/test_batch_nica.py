@@ -13,7 +13,6 @@ from sklearn.exceptions import ConvergenceWarning
 from bionica.datasets import random_sources
 from bionica.metrics import permutation_error
 from bionica.mixtures.nica import batch as batch_nica
-from bionica.mixtures.nica import rotation
 from bionica.mixtures.nica.batch import BatchNICA
 from bionica.mixtures.nica.rotation import descend, value_and_gradient
 
@@ -97,26 +96,6 @@ def test_the_estimator_is_at_a_stationary_point_of_all_rows():
     _, X = mixed("exponential", 20_000, 4)
     nica = BatchNICA(random_state=0, tol=1e-8).fit(X)
     assert np.abs(value_and_gradient(X @ nica.components_.T, np.eye(4))[1]).max() < 1e-8
-
-
-def test_descents_continue_on_more_rows(monkeypatch):
-    lengths = []
-
-    def descend(Z, R, **options):
-        lengths.append(len(Z))
-        return rotation.Minimum(R, 0.0, 0, True)
-
-    monkeypatch.setattr(rotation, "descend", descend)
-    Z = np.ones((32_000, 2))
-    rotation.rotate(Z, n_init=3, rng=np.random.RandomState(0))
-    assert (
-        lengths[:3] == [2000] * 3
-        and set(lengths[3:]) == {8000, 32_000}
-        and lengths == sorted(lengths)
-    )
-    lengths.clear()
-    rotation.rotate(Z[:5999], n_init=1, rng=np.random.RandomState(0))
-    assert lengths == [5999] * 2  # a sample would save little
 
 
 def test_negativity_is_the_share_of_energy_outside_the_orthant():

@@ -11,7 +11,6 @@ from bionica.mixtures import separate as separation
 from bionica.mixtures.cone import count
 from bionica.mixtures.verdict.count import Count
 from bionica.mixtures.verdict.diagnosis import Diagnosis
-from bionica.mixtures.verdict.outliers import are_inliers
 from conftest import worst_correlation
 
 
@@ -109,15 +108,6 @@ def test_a_number_of_sources_that_is_none_is_refused(n_components):
         ),
     ):
         separate(problem("sparse")[0], n_components)
-
-
-def test_the_names_of_a_data_frame_are_known():
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame(problem("sparse")[0]).add_prefix("channel ")
-    found = separate(frame, 3, random_state=0)
-    assert list(found.feature_names_in_) == list(frame.columns)
-    with warnings.catch_warnings(action="error"):
-        found.transform(frame)
 
 
 def test_a_horizon_gives_a_stream_of_the_chosen_method():
@@ -231,20 +221,3 @@ def test_sources_are_not_counted_where_hardly_a_sample_is_below_the_ceiling():
         ),
     ):
         bionica.separate(np.minimum(X, np.quantile(X, 0.1, axis=0)))
-
-
-@pytest.mark.parametrize("clip", [0.7, 0.85])
-def test_a_detector_that_saturates_is_no_error(clip):
-    rng = np.random.default_rng(39)
-    X = rng.dirichlet(np.full(3, 0.5), 600) @ rng.random((3, 40))
-    assert are_inliers(np.minimum(X, clip * X.max(axis=0))).any()
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_a_stream_of_sources_that_sum_to_one_is_no_error(seed):
-    rng = np.random.default_rng(seed)
-    X = rng.dirichlet(np.full(3, 0.5), 400) @ rng.random((3, 3 + 3 * (seed % 2)))
-    with warnings.catch_warnings(action="ignore"):
-        assert np.isfinite(
-            bionica.StreamingNICA(3, random_state=0).fit(X).components_
-        ).all()

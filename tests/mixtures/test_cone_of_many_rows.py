@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bionica import MinimumVolumeCone
-from bionica.core.blocks import ArrayRows, joined, marks
+from bionica.core.blocks import ArrayRows, marks
 from bionica.datasets import copula_uniform, mix
 from bionica.metrics import sinr
 from bionica.mixtures.cone import sketch
@@ -161,14 +161,6 @@ def test_memory_is_bounded(snr_db):
     assert peak < 2**26  # the sketch and a few blocks, whatever the number of rows
 
 
-def test_wide_rows_are_projected_on_the_leading_directions_of_all():
-    rng = np.random.default_rng(0)
-    S = rng.exponential(size=(9000, 3))
-    # 4,000 to 8,000 rows are kept
-    X = S @ rng.random((3, 1100)) + 0.5 * rng.standard_normal((9000, 1100))
-    assert sinr(S, fitted(X).transform(X)) > 27
-
-
 @pytest.mark.parametrize("q", [1, 209, 210, 1000, 2097, 2098, 5000])
 def test_20_000_samples_are_kept_or_32_megabytes_but_no_fewer_than_2000(q):
     kept = sketch.capacity(q)
@@ -226,15 +218,6 @@ def test_extremes_do_not_depend_on_how_samples_are_cut():
     q = sketch._probe_directions(4) @ (Y / np.maximum(np.abs(Y).sum(axis=0), 1e-8))
     q[:, 17] = np.inf
     np.testing.assert_array_equal(sketch.extremes(Y), np.unique(q.argmin(axis=1)))
-
-
-@pytest.mark.parametrize("n", [1, 2, 3, 7, 8, 100])
-def test_parts_are_joined_in_order_as_a_tree(n):
-    depth = joined(
-        ((1, [i]) for i in range(n)), lambda a, b: (1 + max(a[0], b[0]), a[1] + b[1])
-    )
-    assert depth[1] == list(range(n))
-    assert depth[0] <= 1 + np.ceil(np.log2(n))
 
 
 def test_totals_of_parts_are_those_of_all():

@@ -61,16 +61,6 @@ def test_a_fit_with_missing_values_is_near_that_of_the_complete_data(share):
     assert angles[1] < angles[0] + 0.3 < angles[2]
 
 
-def test_batch_nica_with_missing_values():
-    rng = np.random.default_rng(0)
-    A = rng.standard_normal((3, 10))
-    X = rng.exponential(size=(2000, 3)) @ A
-    gaps = np.where(rng.random(X.shape) < 0.2, np.nan, X)
-    complete, model = (BatchNICA(3, random_state=0).fit(x) for x in (X, gaps))
-    assert spectral_angle(complete.spectra_, model.spectra_) < 0.01
-    np.testing.assert_allclose(model.transform(gaps), model.transform(X), atol=0.01)
-
-
 def test_outputs_of_rows_with_gaps_are_those_of_the_cells_that_the_model_puts_there():
     """The fixed point y = W x(y), where x(y) has the cells of A y where x has none."""
     rng = np.random.default_rng(0)

@@ -108,21 +108,6 @@ def test_the_count_does_not_depend_on_units_or_order():
     )
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_clipped_heavy_tails_in_four_mixtures_are_counted(seed):
-    rng = np.random.default_rng(seed)
-    X = rng.pareto(2.2, (500, 3)) @ rng.standard_normal((3, 4))
-    X = np.minimum(X, np.quantile(X, 0.98))
-    with warnings.catch_warnings(action="ignore"):
-        nica = BatchNICA("auto", random_state=0).fit(X)
-    assert nica.n_components_ == nica.count_.n_sources
-    nica.diagnose(X)
-    for estimator in (nica, MinimumVolumeCone("auto", random_state=0)):
-        with warnings.catch_warnings(action="ignore"):
-            estimator.fit(X).set_params(n_components=2).fit(X)
-        assert not hasattr(estimator, "count_")
-
-
 @pytest.mark.parametrize(("k1", "k2", "noise"), [(0.2, 0.05, 3e-3), (0.3, 0.1, 1e-3)])
 def test_a_reaction_in_three_steps_has_three_sources(k1, k2, noise):
     """A -> B -> C, whose concentrations sum to one and depend on each other: spectra

@@ -133,18 +133,6 @@ def test_any_chunking_gives_the_same_bits(k, dtype, tmp_path):
     assert whole.components_.dtype == dtype
 
 
-@pytest.mark.parametrize(("d", "k"), [(3, 5), (8, 8)])
-def test_bits_do_not_depend_on_where_the_arrays_lie(d, k):
-    X = disturbed("exponential", 1500, d, k)
-    first = StreamingNICA(d, horizon=300, random_state=0).fit(X)
-    memory = []
-    for n in range(1, 30):
-        memory.append(np.empty(8 * n + 1))  # moves what is allocated next
-        again = StreamingNICA(d, horizon=300, random_state=0)
-        again.partial_fit(X[: 10 * n]).partial_fit(X[10 * n :])
-        assert_array_equal(first.components_, again.components_)
-
-
 def test_outputs_do_not_depend_on_scale_and_exist_from_the_second_sample_on():
     X = mixed("sparse_uniform", 2000, 3, 3)[1]
     plain, *scaled = (

@@ -283,29 +283,6 @@ def test_a_known_spectrum_is_kept_and_its_source_comes_first_with_its_name(
         assert match_sources(S, reader.read()[:, 1:]).correlation.min() > 0.98
 
 
-@pytest.mark.parametrize(("method", "scale"), [("batch", 1e-6), ("cone", 1e6)])
-def test_the_distribution_of_each_source_is_drawn_at_every_scale(
-    tmp_path, problem, drawn, method, scale
-):
-    np.save(tmp_path / "x.npy", scale * problem[2][:, ::10])
-    separate(
-        tmp_path / "x.npy",
-        "--sources",
-        3,
-        "--method",
-        method,
-        "--report",
-        tmp_path / "page.html",
-    )
-    assert "weights" in drawn  # few mixtures are a matrix
-    (U,), _ = drawn["distributions"]
-    patches = plot.distributions(U).patches
-    assert len(patches) == 3
-    for patch in patches:
-        heights = patch.get_data().values - patch.get_data().baseline
-        assert np.count_nonzero(heights) > 10
-
-
 @pytest.mark.parametrize(
     ("draw", "message"),
     [

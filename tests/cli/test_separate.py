@@ -8,7 +8,6 @@ import resource
 import signal
 import subprocess
 import sys
-import time
 import warnings
 
 import numpy as np
@@ -18,7 +17,6 @@ from typer.testing import CliRunner
 import bionica
 from bionica import io
 from bionica.cli import app
-from bionica.cli.console import StandardInput
 from bionica.metrics import match_sources, permutation_error
 from bionica.mixtures import report
 from conftest import left, mixtures, read, write
@@ -235,13 +233,6 @@ def test_a_report_of_an_image_shows_where_it_is_not_explained(tmp_path, rng):
     )
 
 
-@pytest.mark.parametrize("most", [1, 7, 240])
-def test_rows_that_are_drawn_do_not_alias_with_a_period(most):
-    rows = report._some(1000, most)
-    assert 0 < len(rows) <= most and (np.diff(rows) > 0).all()
-    assert most < 9 or len({*np.diff(rows).tolist()}) > 2
-
-
 # --- errors
 
 
@@ -325,31 +316,6 @@ def test_a_full_disk(tmp_path, problem):
     assert left(tmp_path) == ["x.npy"]
 
 
-@pytest.mark.filterwarnings("ignore:.*:RuntimeWarning")
-@pytest.mark.parametrize(
-    ("method", "scale"),
-    [("batch", 1e-200), ("cone", 1e160), ("streaming", 1e300), ("batch", 1e300)],
-)
-def test_a_report_of_very_large_and_small_mixtures(tmp_path, problem, method, scale):
-    """Squares overflow; the report is drawn, or the reason is said in one line."""
-    X = problem[1][:300] * scale
-    X[:, 0] = problem[1][:300, 0]
-    arguments = [
-        "--sources",
-        "2",
-        "--method",
-        method,
-        "-q",
-        "--report",
-        str(tmp_path / "r.html"),
-    ]
-    result = CliRunner().invoke(
-        app, ["separate", str(write(tmp_path / "x.npy", X)), *arguments]
-    )
-    assert result.exit_code in (0, 1), (result.output, result.exception)
-    assert result.stderr.count("\n") == result.exit_code
-
-
 # --- pipes
 
 
@@ -425,76 +391,6 @@ def test_a_pipe_continues_where_it_stopped(tmp_path, problem):
     assert (tmp_path / "m").read_bytes() == before
 
 
-def test_a_pipe_with_an_unnamed_index_continues(tmp_path, problem):
-    X = np.column_stack([np.arange(2000), problem[1][:2000]])
-    separate("-", *AT_ONCE, "-o", tmp_path / "whole.csv", fed=",a,b,c,d,e\n" + text(X))
-    for i, part in enumerate((X[:1000], X[1000:])):
-        command = [
-            "-",
-            *AT_ONCE,
-            "--model",
-            tmp_path / "m",
-            "--resume",
-            "-o",
-            tmp_path / f"y{i}.csv",
-        ]
-        separate(*command, fed=",a,b,c,d,e\n" + text(part))
-    parts = [read(tmp_path / f"y{i}.csv", axis=0) for i in range(2)]
-    assert np.array_equal(np.concatenate(parts), read(tmp_path / "whole.csv", axis=0))
-
-
-def test_after_a_kill_the_model_has_learned_what_was_answered(tmp_path, problem):
-    """Whenever the model would be saved: a run that was killed counts for neither file,
-    and can be run again.
-    """
-    X = problem[1]
-    command = ["-", *map(str, AT_ONCE), "--model", "m", "--resume", "-o", "y.csv"]
-    script = (
-        "import sys, importlib; module ="
-        " importlib.import_module('bionica.cli.separate'); module.SAVE_EVERY = 0; "
-    )
-    script += f"from bionica.cli import app; app(['separate', *{command!r}])"
-    with subprocess.Popen(
-        [sys.executable, "-c", script], cwd=tmp_path, stdin=-1, stdout=-1, stderr=-1
-    ) as process:
-        process.stdin.write(text(X[:3000]).encode())
-        process.stdin.flush()
-        while (
-            sum(file.stat().st_size for file in tmp_path.glob(".y.csv.*.part/*"))
-            < 60_000
-        ):
-            assert process.poll() is None
-            time.sleep(0.01)
-        process.kill()
-    learned = (
-        bionica.load(tmp_path / "m").n_samples_seen_ if (tmp_path / "m").exists() else 0
-    )
-    answered = len(read(tmp_path / "y.csv")) if (tmp_path / "y.csv").exists() else 0
-    assert learned == answered
-
-
-def test_a_long_horizon_does_not_delay_the_first_answer(problem, monkeypatch):
-    """The method is chosen by about 1,000 samples, whatever the horizon."""
-    chunks = []
-    before_first = []
-    read = StandardInput.read
-    answer = io.TextWriter.write
-
-    def counted_read(self, n):
-        chunks.append(read(self, 20_000))
-        return chunks[-1]
-
-    def counted_answer(self, *arguments):
-        before_first.append(len(chunks))
-        return answer(self, *arguments)
-
-    monkeypatch.setattr(StandardInput, "read", counted_read)
-    monkeypatch.setattr(io.TextWriter, "write", counted_answer)
-    result = separate("-", "--sources", 3, "--horizon", 100_000, fed=text(problem[1]))
-    assert len(numbers(result)) == 4000
-    assert b"".join(chunks[: before_first[0]]).count(b"\n") < 1500
-
-
 def test_a_bad_line_in_a_pipe_keeps_the_model_and_the_answers(tmp_path, problem):
     command = ["-", *AT_ONCE, "--model", tmp_path / "m", "-o", tmp_path / "y.csv"]
     assert (
@@ -518,23 +414,6 @@ def test_nobody_listens(tmp_path, problem):
     )
     assert len(result.stdout.splitlines()) == 2
     assert "Error" not in result.stderr
-
-
-@pytest.mark.parametrize("n_read", [0, 1])
-def test_nobody_listens_any_more_before_the_network_starts(problem, n_read):
-    """LocalNICA is silent for its first 100 samples."""
-    arguments = [*COMMAND, "-", "--sources", "3", "--method", "local"]
-    with subprocess.Popen(arguments, stdin=-1, stdout=-1, stderr=-1) as process:
-        process.stdin.write(b"a,b,c,d,e\n" + text(problem[1][:20]).encode() * n_read)
-        process.stdin.flush()
-        for _ in range(n_read):
-            process.stdout.readline()
-        process.stdout.close()
-        process.stdin.write(text(problem[1][20:40]).encode())
-        process.stdin.close()
-        errors = process.stderr.read().decode()
-    assert process.returncode == 0, errors
-    assert "sources in" not in errors
 
 
 def test_a_short_pipe_is_answered(tmp_path, problem):
