@@ -1,7 +1,6 @@
 """The command line: what it loads, how it speaks, how it ends."""
 
 import io
-import json
 import logging
 import os
 import re
@@ -47,11 +46,24 @@ def test_dir_shows_public_names_only():
     assert dir(bionica.plot) == bionica.plot.__all__
 
 
-@pytest.mark.parametrize("command", [[], ["separate"], ["apply"], ["doctor"]])
+@pytest.mark.parametrize("command", [[], ["separate"], ["apply"], ["sweep"]])
 def test_flags_have_no_type_in_the_help(command):
     text = CliRunner().invoke(app, [*command, "--help"]).output
     assert "--help" in text
     assert "bool" not in text
+
+
+@pytest.fixture
+def ended(tmp_path, monkeypatch):
+    """How a command ends whose input is opened by this function."""
+
+    def end(opened, *before):
+        (tmp_path / "x.csv").write_text("1,2\n3,4\n")
+        monkeypatch.setattr("bionica.io.open_reader", lambda *_, **__: opened())
+        arguments = [*before, "separate", str(tmp_path / "x.csv")]
+        return CliRunner().invoke(app, arguments)
+
+    return end
 
 
 @pytest.mark.parametrize(
@@ -86,58 +98,49 @@ except SystemExit as end:
 
 
 @pytest.mark.parametrize(
-    "error",
+    ("error", "status"),
     [
-        InputError("two\nlines"),
-        FileNotFoundError(2, "No such file", "x"),
-        OSError(28, "disk"),
-        MemoryError(),
-        KeyboardInterrupt(),
+        (InputError("two\nlines"), 1),
+        (FileNotFoundError(2, "No such file", "x"), 1),
+        (OSError(28, "disk"), 1),
+        (MemoryError(), 1),
+        (KeyboardInterrupt(), 130),
     ],
 )
-def test_what_is_not_our_fault_ends_in_one_line(monkeypatch, error):
-    def examine():
+def test_what_is_not_our_fault_ends_in_one_line(ended, error, status):
+    def opened():
         raise error
 
-    monkeypatch.setattr(sys.modules["bionica.cli.doctor"], "examine", examine)
-    result = CliRunner().invoke(app, ["doctor", "--json"])
-    status = 130 if isinstance(error, KeyboardInterrupt) else 1
-    assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (
-        status,
-        "",
-        1,
-    )
-
-
-def internal_error():
-    np.ones(3) + np.ones(4)
-
-
-def library_error():
-    np.linalg.inv(np.ones((2, 3)))
+    result = ended(opened)
+    assert (result.exit_code, result.stdout) == (status, "")
+    assert result.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize(
-    "fault", [internal_error, library_error, lambda: int("x"), lambda: [][1]]
+    "fault",
+    [
+        lambda: np.ones(3) + np.ones(4),
+        lambda: np.linalg.inv(np.ones((2, 3))),
+        lambda: int("x"),
+        lambda: [][1],
+    ],
 )
-def test_an_internal_error_is_not_called_the_users(monkeypatch, fault):
+def test_an_internal_error_is_not_called_the_users(ended, fault):
     """A ValueError that NumPy raises inside bionica is a fault of bionica, with the
     status of one.
     """
-    monkeypatch.setattr(sys.modules["bionica.cli.doctor"], "examine", fault)
-    result = CliRunner().invoke(app, ["doctor"])
-    assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (70, "", 1)
+    result = ended(fault)
+    assert (result.exit_code, result.stdout) == (70, "")
+    assert result.stderr.count("\n") == 1
     assert "--debug" in result.stderr
-    shown = CliRunner().invoke(app, ["--debug", "doctor"])
+    shown = ended(fault, "--debug")
     assert shown.exit_code == 70
     assert shown.stderr.startswith("Traceback (most recent call last)")
     assert "--debug" not in shown.stderr
 
 
-def test_an_error_that_the_library_raises_about_a_parameter_is_the_users(monkeypatch):
-    wrong = lambda: bionica.datasets.paper_mixing("d4")  # noqa: E731
-    monkeypatch.setattr(sys.modules["bionica.cli.doctor"], "examine", wrong)
-    assert CliRunner().invoke(app, ["doctor"]).exit_code == 1
+def test_an_error_that_the_library_raises_about_a_parameter_is_the_users(ended):
+    assert ended(lambda: bionica.datasets.paper_mixing("d4")).exit_code == 1
 
 
 def test_remedies_and_messages_name_options():
@@ -196,17 +199,17 @@ def test_a_signal_while_samples_are_answered_waits_for_the_next_read():
     assert ended.value.exit_code == 130
 
 
-def test_a_command_runs_outside_the_main_thread_and_says_what_is_logged(monkeypatch):
-    def examine():
-        logger.info("compiling")
-        return {"self test": "passed"}
-
+def test_a_command_runs_outside_the_main_thread_and_says_what_is_logged(ended):
     logger = logging.getLogger("bionica.engine")
+
+    def opened():
+        logger.info("compiling")
+        raise InputError("enough")
+
     assert not logger.isEnabledFor(logging.INFO)
-    monkeypatch.setattr(sys.modules["bionica.cli.doctor"], "examine", examine)
     with ThreadPoolExecutor() as pool:
-        result = pool.submit(CliRunner().invoke, app, ["doctor"]).result()
-    assert (result.exit_code, result.stderr) == (0, "compiling\n")
+        result = pool.submit(ended, opened).result()
+    assert (result.exit_code, result.stderr) == (1, "compiling\nError: enough\n")
     assert not logger.isEnabledFor(logging.INFO)
 
 
@@ -244,41 +247,3 @@ def test_what_a_file_says_does_not_reach_the_terminal_as_a_command(tmp_path):
             app, ["separate", str(tmp_path / "x.csv"), "--force", *arguments]
         )
         assert not set("\x1b\x07\x9b") & set(result.output)
-
-
-# --- doctor
-
-
-def refuse(*_):
-    raise RuntimeError("cannot cache function 'x':\nno locator available")
-
-
-def test_doctor_passes_and_names_what_is_there(monkeypatch, tmp_path):
-    """The package that is imported, not another one behind it on the path."""
-    (tmp_path / "numpy-0.1.dist-info").mkdir()
-    (tmp_path / "numpy-0.1.dist-info" / "METADATA").write_text(
-        "Name: numpy\nVersion: 0.1\n"
-    )
-    monkeypatch.setattr("sys.path", [*sys.path, str(tmp_path)])
-    result = CliRunner().invoke(app, ["doctor", "--json"])
-    assert result.exit_code == 0, result.output
-    findings = json.loads(result.output)
-    assert findings["self test"].startswith("passed")
-    assert f"numpy {np.__version__}" in findings["required"]
-    monkeypatch.setattr(
-        sys.modules["bionica.cli.doctor"], "self_test", lambda: "FAILED: error 1"
-    )
-    assert CliRunner().invoke(app, ["doctor"]).exit_code == 1
-
-
-def test_a_cache_that_cannot_be_written_is_a_finding(monkeypatch, tmp_path):
-    """A read-only package, no home, or a full disk: Numba raises RuntimeError, which
-    must not end in a traceback.
-    """
-    monkeypatch.setattr("os.access", lambda *_: False)
-    monkeypatch.setattr("bionica.StreamingNICA.fit", refuse)
-    result = CliRunner().invoke(app, ["doctor", "--json"])
-    assert result.exit_code == 1
-    findings = json.loads(result.output)
-    assert findings["self test"].startswith("FAILED: RuntimeError")
-    assert "NUMBA_CACHE_DIR" in findings["compiled code"]
