@@ -99,7 +99,7 @@ def test_methods_and_json(tmp_path, problem, method):
 def test_a_network_is_said_to_be_a_model_of_a_circuit(tmp_path, problem, method):
     x = write(tmp_path / "x.npy", problem[1])
     result = separate(x, "--sources", 3, "--method", method, "--json")
-    (note,) = json.loads(result.stdout)["notes"]
+    note, *_ = json.loads(result.stdout)["notes"]
     assert "model of a neural circuit: streaming, batch and cone" in note
     assert np.load(tmp_path / "x-sources.npy").shape == (4000, 3)
 

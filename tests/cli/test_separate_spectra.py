@@ -13,7 +13,7 @@ from bionica.cli.separate import differing_channel
 from bionica.io import open_reader
 from bionica.metrics import match_sources
 from browser import check_page
-from conftest import mixtures
+from conftest import mixtures, read
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def write_csv(path, header, X):
 @pytest.fixture
 def table(tmp_path, problem):
     _, wavelengths, X = problem
-    return write_csv(tmp_path / "x.csv", [f"w{w:g}" for w in wavelengths], X)
+    return write_csv(tmp_path / "x.csv", [f"{w:g}" for w in wavelengths], X)
 
 
 METHOD = ["--sources", 3, "--method", "batch"]
@@ -51,13 +51,12 @@ def test_spectra_times_sources_are_the_mixtures(tmp_path, table, problem, suffix
     y = tmp_path / "y.npy"
     a = tmp_path / f"a.{suffix}"
     separate(table, *METHOD, "-o", y, "--mixing", a)
-    with open_reader([str(a)]) as reader:
-        spectra = np.concatenate(list(reader.blocks()))
-        assert spectra.shape == (3, 60)
-        if suffix == "csv":
-            assert [name for name in reader.header if name][-60:] == [
-                f"w{w:g}" for w in wavelengths
-            ]
+    with open_reader(a) as reader:
+        spectra = reader.read()
+        names = reader.names
+    assert spectra.shape == (3, 60)
+    if suffix == "csv":
+        assert names == [f"{w:g}" for w in wavelengths]
     assert np.linalg.norm(np.load(y) @ spectra - X) < 0.02 * np.linalg.norm(X)
 
 
@@ -83,31 +82,17 @@ def test_with_decimal_commas_files_are_written_with_them(
 ):
     monkeypatch.chdir(tmp_path)
     _, wavelengths, X = problem
-    lines = [
-        ";".join(f"{w:g}" for w in wavelengths),
-        *(";".join(map(repr, row)) for row in X.tolist()),
-    ]
-    Path("x.csv").write_text("\n".join(lines).replace(".", ",") + "\n")
-    separate(
-        "x.csv",
-        *METHOD,
-        "--decimal",
-        ",",
-        "-o",
-        f"comma.{suffix}",
-        "--mixing",
-        f"pure-comma.{suffix}",
-    )
-    Path("x.csv").write_text("\n".join(lines) + "\n")
-    separate(
-        "x.csv", *METHOD, "-o", f"point.{suffix}", "--mixing", f"pure-point.{suffix}"
-    )
-    for name in (f"comma.{suffix}", f"pure-comma.{suffix}"):
-        comma = Path(name).read_text()
-        point = Path(name.replace("comma", "point")).read_text()
-        assert comma == (point.replace(",", ";") if suffix == "csv" else point).replace(
-            ".", ","
-        )
+    rows = [[f"{w:g}" for w in wavelengths], *([*map(repr, x)] for x in X.tolist())]
+    lines = "".join(";".join(row) + "\n" for row in rows)
+    for sign, name, options in ((",", "comma", ["--decimal", ","]), (".", "point", [])):
+        Path("x.csv").write_text(lines.replace(".", sign))
+        files = ["-o", f"{name}.{suffix}", "--mixing", f"pure-{name}.{suffix}"]
+        separate("x.csv", *METHOD, *options, *files)
+    for name in ("", "pure-"):
+        point = Path(f"{name}point.{suffix}").read_text()
+        if suffix == "csv":
+            point = point.replace(",", ";")
+        assert Path(f"{name}comma.{suffix}").read_text() == point.replace(".", ",")
 
 
 # --- the report
@@ -136,10 +121,10 @@ def test_the_report_draws_each_spectrum_over_the_header(
     tmp_path, problem, drawn, name, numbers, unit
 ):
     _, wavelengths, X = problem
-    x = write_csv(tmp_path / "x.csv", [name.format(w) for w in wavelengths], X)
-    separate(
-        x, *METHOD, "--report", tmp_path / "page.html", "--mixing", tmp_path / "a.npy"
-    )
+    names = [name.format(w) for w in wavelengths]
+    x = write_csv(tmp_path / "x.csv", names, X)
+    page = tmp_path / "page.html"
+    separate(x, *METHOD, "--report", page, "--mixing", tmp_path / "a.npy")
     (A, axis), options = drawn["spectra"]
     assert np.array_equal(A.T, np.load(tmp_path / "a.npy"))
     assert np.array_equal(axis, wavelengths if numbers else np.arange(1, 61))
@@ -147,75 +132,48 @@ def test_the_report_draws_each_spectrum_over_the_header(
     (residual,), options = drawn["weights"]
     assert residual.shape == (60, 188)  # a picture of moderate size
     assert np.abs(residual).max() < 0.05 * X.max()
-    assert list(options["rows"]) == [name.format(w) for w in wavelengths]
-    assert all(
-        len(ticks) <= 30
-        for ticks in (options["ax"].get_xticks(), options["ax"].get_yticks())
-    )
-    assert options["ax"].get_xlabel() == "sample"
-    assert not re.search(
-        r"(src|href)=\"(?!data:)", (tmp_path / "page.html").read_text()
-    )
+    assert list(options["rows"]) == names
+    ax = options["ax"]
+    assert max(len(ax.get_xticks()), len(ax.get_yticks())) <= 30
+    assert ax.get_xlabel() == "sample"
+    assert not re.search(r"(src|href)=\"(?!data:)", page.read_text())
 
 
-@pytest.mark.parametrize("decimal", [".", ","])
+@pytest.mark.parametrize(("decimal", "separator"), [(".", ","), (",", ";")])
 def test_times_are_the_axis_of_the_report_and_stand_beside_the_sources(
-    tmp_path, problem, drawn, decimal
+    tmp_path, problem, drawn, decimal, separator
 ):
     _, wavelengths, X = problem
     t = 0.25 * np.arange(len(X))
-    lines = [";".join(["Zeit [min]", *(f"{w:g}" for w in wavelengths)])]
-    lines += [";".join(map(repr, row)) for row in np.column_stack([t, X]).tolist()]
-    (tmp_path / "x.csv").write_text("\n".join(lines).replace(".", decimal) + "\n")
-    separate(
-        tmp_path / "x.csv",
-        *METHOD,
-        "--decimal",
-        decimal,
-        "--report",
-        tmp_path / "page.html",
-    )
+    header = ["Zeit [min]", *(f"{w:g}" for w in wavelengths)]
+    lines = [header, *([*map(repr, x)] for x in np.column_stack([t, X]).tolist())]
+    text = "".join(";".join(line) + "\n" for line in lines)
+    (tmp_path / "x.csv").write_text(text.replace(".", decimal))
+    page = ["--report", tmp_path / "page.html"]
+    separate(tmp_path / "x.csv", *METHOD, "--decimal", decimal, *page)
     (Y, times), options = drawn["sources"]
     rows = (times / 0.25).astype(int)  # one of each stratum of 4
     assert np.array_equal(rows // 4, np.arange(len(t) / 4)) and len({*(rows % 4)}) == 4
-    separator = ";" if decimal == "," else ","
-    lines = (
-        (tmp_path / "x-sources.csv")
-        .read_text()
-        .replace(separator, " ")
-        .replace(decimal, ".")
-        .splitlines()
-    )
-    np.testing.assert_allclose(
-        np.array([line.split()[1:] for line in lines[1:]], float)[rows], Y, rtol=1e-6
-    )
+    text = (tmp_path / "x-sources.csv").read_text()
+    assert text.startswith("Zeit [min]")
+    lines = text.replace(separator, " ").replace(decimal, ".").splitlines()
+    sources = np.loadtxt(lines, skiprows=1)[rows, 1:]
+    np.testing.assert_allclose(sources, Y, rtol=1e-6)
     assert options["label"] == "Zeit [min]"
-    assert (tmp_path / "x-sources.csv").read_text().startswith("Zeit [min]")
 
 
-def test_the_figures_of_the_report_are_files_too(tmp_path, problem):
-    x = write_csv(tmp_path / "x.csv", [f"{w:g}" for w in problem[1]], problem[2])
-    separate(x, *METHOD, "--figures", tmp_path / "figures")
-    files = {
-        path.name: path.read_bytes()[:5] for path in (tmp_path / "figures").iterdir()
-    }
-    assert files == {
+def test_the_figures_of_the_report_are_files_too(tmp_path, table):
+    folder = tmp_path / "figures"
+    separate(table, *METHOD, "--figures", folder)
+    starts = {path.name: path.read_bytes()[:5] for path in folder.iterdir()}
+    names = ["sources", "spectra", "residual", "distributions"]
+    assert starts == {
         f"{i:02}-{name}.{kind}": start
-        for i, name in enumerate(["sources", "spectra", "residual", "distributions"], 1)
+        for i, name in enumerate(names, 1)
         for kind, start in (("pdf", b"%PDF-"), ("svg", b"<?xml"))
     }
-    assert (
-        "--figures"
-        in separate(
-            x,
-            *METHOD,
-            "--figures",
-            tmp_path / "figures",
-            "-o",
-            tmp_path / "y.csv",
-            code=1,
-        ).stderr
-    )
+    again = ["--figures", folder, "-o", tmp_path / "y.csv"]
+    assert "--figures" in separate(table, *METHOD, *again, code=1).stderr
 
 
 def test_the_report_draws_the_uncertainty_of_the_spectra(tmp_path, problem, drawn):
@@ -233,8 +191,7 @@ def test_the_report_draws_the_uncertainty_of_the_spectra(tmp_path, problem, draw
 
 
 @pytest.mark.parametrize(
-    ("name", "numbers"),
-    [("solvent", (2, 3, 4)), ("source_3", (5, 6, 7)), ("a", (2, 3, 4))],
+    ("name", "numbers"), [("solvent", (2, 3, 4)), ("source_3", (5, 6, 7))]
 )
 def test_a_known_spectrum_is_kept_and_its_source_comes_first_with_its_name(
     tmp_path, problem, name, numbers
@@ -245,42 +202,28 @@ def test_a_known_spectrum_is_kept_and_its_source_comes_first_with_its_name(
     S, wavelengths, X = problem
     rng = np.random.default_rng(1)
     solvent = 2 + np.cos(wavelengths / 40)  # everywhere in the sample, never absent
-    amount = 5 + rng.random(len(X))
+    X = X + (5 + rng.random((len(X), 1))) * solvent
     header = [f"{w:g}" for w in wavelengths]
-    x = write_csv(
-        tmp_path / "x.csv",
-        header,
-        X + np.outer(amount, solvent) + 0.001 * rng.standard_normal(X.shape),
-    )
-    cells = [
-        ["wavelength" if name == "a" else "", *header],
-        [name, *map(repr, solvent.tolist())],
-    ]
+    x = write_csv(tmp_path / "x.csv", header, X + 0.001 * rng.standard_normal(X.shape))
+    # in another order than the input
+    cells = [["wavelength", *header[::-1]], [name, *map(str, solvent[::-1].tolist())]]
     if name == "solvent":  # a column for each spectrum, as instruments write them
-        cells = [["wavelength", name], *zip(*(row[1:] for row in cells), strict=True)]
-    (tmp_path / "known.csv").write_text("".join(",".join(row) + "\n" for row in cells))
-    if name == "a":  # in another order than the input
-        (tmp_path / "known.csv").write_text(
-            "".join(",".join([row[0], *row[:0:-1]]) + "\n" for row in cells)
-        )
-    elsewhere = write_csv(
-        tmp_path / "elsewhere.csv",
-        [f"{w + 50:g}" for w in wavelengths],
-        solvent[np.newaxis],
-    )
-    assert "interpolate" in separate(x, "--known", elsewhere, code=1).stderr
+        cells = zip(*cells, strict=True)
+    known = tmp_path / "known.csv"
+    known.write_text("".join(",".join(row) + "\n" for row in cells))
     a = tmp_path / "a.csv"
-    separate(x, "--sources", 4, "--known", tmp_path / "known.csv", "--mixing", a)
-    assert (
-        (tmp_path / "x-sources.csv")
-        .read_text()
-        .startswith(",".join([name, *(f"source_{i}" for i in numbers)]))
-    )
-    with open_reader(a) as reader:
-        spectra = reader.read()
-    assert np.corrcoef(spectra[0], solvent)[0, 1] > 1 - 1e-9
-    with open_reader(tmp_path / "x-sources.csv") as reader:
-        assert match_sources(S, reader.read()[:, 1:]).correlation.min() > 0.98
+    separate(x, "--sources", 4, "--known", known, "--mixing", a)
+    text = (tmp_path / "x-sources.csv").read_text()
+    assert text.startswith(",".join([name, *(f"source_{i}" for i in numbers)]))
+    assert np.corrcoef(read(a)[0], solvent)[0, 1] > 1 - 1e-9
+    sources = read(tmp_path / "x-sources.csv")[:, 1:]
+    assert match_sources(S, sources).correlation.min() > 0.98
+
+
+def test_a_known_spectrum_at_other_wavelengths_is_refused(tmp_path, table, problem):
+    header = [f"{w + 50:g}" for w in problem[1]]
+    elsewhere = write_csv(tmp_path / "elsewhere.csv", header, problem[2][:1])
+    assert "interpolate" in separate(table, "--known", elsewhere, code=1).stderr
 
 
 @pytest.mark.parametrize(

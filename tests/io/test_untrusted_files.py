@@ -276,10 +276,10 @@ def png(width, height, data):
     return content
 
 
-@pytest.mark.parametrize("side", [12_000, 20_000, 2**31 - 1])
+@pytest.mark.parametrize("side", [20_000, 2**31 - 1])
 def test_image_bombs_are_refused_by_their_header(tmp_path, side):
     (tmp_path / "x.png").write_bytes(png(side, side, b"\0" * 100))
-    assert "given twice" not in refused(tmp_path / "x.png")
+    assert "exceeds limit" in refused(tmp_path / "x.png")
 
 
 @pytest.mark.parametrize("compression", ["zlib", None])
