@@ -89,8 +89,16 @@ def test_other_wavelengths_are_refused_and_interpolated_on_request(tmp_path, mod
     narrow = table(tmp_path / "narrow.csv", X[:, 30:], finer[30:])
     output = run("apply", model, narrow, "--interpolate", "--header")[1]
     assert "cannot be extrapolated" in output
-    shifted = table(tmp_path / "shifted.csv", spectra(50)[1], WAVELENGTHS + 1)
-    assert "401 is not 400" in run("apply", model, shifted)[1]
+    # 400.0 is 400.04, rounded
+    for shift, status, said in (
+        (0.04, 0, ""),
+        (0.08, 1, "400.08 is not 400"),
+        (1, 1, "401 is not 400"),
+    ):
+        axis = [f"{value:.6g}" for value in WAVELENGTHS + shift]
+        shifted = table(tmp_path / "shifted.csv", spectra(50)[1], axis)
+        found, output = run("apply", model, shifted, "--force")
+        assert found == status and said in output, output
 
 
 def test_other_units_are_refused(tmp_path):

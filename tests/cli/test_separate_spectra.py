@@ -9,7 +9,6 @@ import pytest
 from test_separate import separate
 
 from bionica import TwoCompartmentNICA, plot
-from bionica.cli.separate import differing_channel
 from bionica.io import open_reader
 from bionica.metrics import match_sources
 from browser import check_page
@@ -247,23 +246,6 @@ def test_a_known_spectrum_at_other_wavelengths_is_refused(tmp_path, table, probl
 def test_what_cannot_be_drawn_is_named(draw, message):
     with pytest.raises((TypeError, ValueError), match=message):
         draw()
-
-
-def test_wavelengths_are_the_same_if_rounding_to_the_digits_of_the_coarser_axis_explains_the_difference():
-    coarse = np.array([400.5, 411.5, 421.5])
-    assert differing_channel(coarse, coarse + np.array([0.04, -0.04, 0.02])) is None
-    assert (
-        differing_channel(coarse, coarse + np.array([0.0, 0.08, 0.02]))
-        == "411.5 is not 411.58"
-    )
-    assert differing_channel(coarse[:2], coarse) == "2 wavelengths are not 3"
-    # in metres
-    assert (
-        differing_channel(1e-9 * coarse, 1e-9 * coarse + 3e-9)
-        == "4.005e-07 is not 4.035e-07"
-    )
-    assert differing_channel(coarse, coarse, None, "nm") is None
-    assert differing_channel(coarse, coarse, "µm", "nm") == "µm is not nm"
 
 
 def test_page_of_separate_opens_in_a_browser(tmp_path):

@@ -10,10 +10,9 @@ import pytest
 from scipy.linalg import expm
 from sklearn.exceptions import ConvergenceWarning
 
+from bionica import BatchNICA
 from bionica.datasets import random_sources
 from bionica.metrics import permutation_error
-from bionica.mixtures.nica import batch as batch_nica
-from bionica.mixtures.nica.batch import BatchNICA
 from bionica.mixtures.nica.rotation import descend, value_and_gradient
 
 KINDS = ["sparse_uniform", "exponential", "half_normal", "gamma"]
@@ -176,7 +175,7 @@ def test_more_features_than_samples_give_the_solution_of_the_covariance(
     X = rng.exponential(size=(80, 3)) @ rng.random((3, 1100))
     X = (X + 1e-3 * rng.standard_normal(X.shape)).astype(dtype)
     fast = BatchNICA(3, random_state=0, tol=1e-10).fit(X)
-    monkeypatch.setattr(batch_nica, "wider_than_long", lambda X: False)
+    monkeypatch.setattr("bionica.mixtures.nica.batch.wider_than_long", lambda X: False)
     slow = BatchNICA(3, random_state=0, tol=1e-10).fit(X)
     Y = fast.transform(X)
     assert Y.dtype == fast.components_.dtype == fast.mixing_.dtype == dtype

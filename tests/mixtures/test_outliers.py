@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 
+from bionica import BatchNICA, NoncenteredWhitener
 from bionica.core.blocks import moments
 from bionica.core.whitening import whitening
 from bionica.datasets import random_sources
-from bionica.mixtures.nica.batch import BatchNICA
-from bionica.mixtures.nica.whitener import NoncenteredWhitener
 from bionica.mixtures.verdict.outliers import (
     are_inliers,
     is_inlier,
