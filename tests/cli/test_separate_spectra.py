@@ -249,10 +249,7 @@ def test_what_cannot_be_drawn_is_named(draw, message):
 
 
 def test_page_of_separate_opens_in_a_browser(tmp_path):
-    folder = (
-        tmp_path
-        / "a folder with a long name, to be printed in the page without making it wider than the window"
-    )
+    folder = tmp_path / " ".join(["a folder with a long name, to be printed"] * 3)
     folder.mkdir()
     np.save(folder / "mixtures.npy", mixtures(2000, 3)[1])
     page = folder / "page.html"

@@ -159,7 +159,7 @@ def test_names_and_labels_are_never_formulas(tmp_path):
 
 @pytest.mark.parametrize("suffix", ["h5", "zarr", "tif"])
 def test_what_a_file_says_of_its_numbers_is_named(tmp_path, X, suffix):
-    """Missing values by a number, an offset: numbers are read as stored, with a word."""
+    """Missing values by a number, an offset: numbers are read as stored, and noted."""
     path = tmp_path / f"x.{suffix}"
     counts = np.rint(1000 * np.abs(X[:60])).astype(np.int16)
     stated = {"_FillValue": -9999, "add_offset": 0.5, "units": "counts"}

@@ -31,7 +31,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def refused(*names, inputs=("in.npy",)):
-    """Return why outputs of these names are refused, although they may replace files."""
+    """Return why these outputs are refused, although they may replace files."""
     with pytest.raises(OutputError) as error:
         check_targets(
             [Target("-o", Path(name), replace=True) for name in names],

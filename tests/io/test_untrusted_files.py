@@ -172,7 +172,8 @@ for target in targets:
         length = int.from_bytes(events[12:16], sys.byteorder)
         names.append(os.fsdecode(events[16 : 16 + length].rstrip(bytes(1))))
         events = events[16 + length :]
-    inside = [path for path in opened if path.startswith(str(folder.parent)) and not path.startswith(str(target))]
+    inside = [path for path in opened if path.startswith(str(folder.parent))]
+    inside = [path for path in inside if not path.startswith(str(target))]
     foreign = [name for name in names if name and name != target.name]
     print(folder.name, "|", *inside, *foreign, "|", outcome)
 """

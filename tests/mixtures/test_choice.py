@@ -172,7 +172,7 @@ def test_outputs_that_are_zero_everywhere_are_never_a_result(monkeypatch):
 
 @pytest.mark.parametrize("quantile", [0.95, 0.7])
 def test_a_ceiling_is_said_first_and_adds_no_source_and_no_refit(quantile, monkeypatch):
-    """Its bends are directions of their own, which were counted: 6 sources of 3, or 46."""
+    """Its bends are directions of their own, and were counted: 6 sources of 3, or 46."""
     rng = np.random.default_rng(0)
     X = rng.gamma(0.5, size=(400, 3)) @ rng.random((3, 60))
     refits = []

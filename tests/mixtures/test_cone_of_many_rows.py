@@ -163,7 +163,7 @@ def test_marks_are_splitmix64():
 
 @pytest.mark.parametrize("d", [2, 3, 7])
 def test_probes_are_tilted_from_each_facet_by_angles_on_all_scales(d):
-    """In all directions, by 0.01 to 10, each decade alike; 1000 or a few more in all."""
+    """In all directions, by 0.01 to 10, each decade alike; at least 1000."""
     G = sketch._probe_directions(d)
     assert 0 <= len(G) - 1000 < d
     tilts = (G.reshape(d, -1, d) - np.eye(d)[:, np.newaxis]).reshape(-1, d)

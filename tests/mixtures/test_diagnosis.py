@@ -93,7 +93,7 @@ def test_what_is_wrong_is_named(spoil, expected):
 
 @pytest.mark.parametrize("rates", [(0.3, 0.1), (0.05, 0.1)])
 def test_true_spectra_lie_inside_the_band_of_a_sheared_solution(rates):
-    """From a nonnegative shear of the true solution, the band reaches the true spectra."""
+    """From a nonnegative shear of the solution, the band reaches the true spectra."""
     C, A, _ = reaction(*rates)
     X = C @ A
     A = A.T
@@ -208,7 +208,7 @@ def test_outliers_that_a_fit_leaves_out_do_not_make_it_wrong():
 
 @IGNORED
 def test_estimated_errors_are_near_true_errors():
-    """Of 30 sources: the logarithms correlate, and two thirds are within a factor of 2."""
+    """Of 30 sources: logarithms correlate, and two thirds are within a factor of 2."""
     estimated = []
     true = []
     for seed, noise in enumerate((0.1, 0.05, 0.03, 0.02, 0.01, 0.003)):

@@ -68,7 +68,7 @@ def noisy(value):
 
 
 def unexplained(value):
-    """A direction beyond the sources has this energy, over that of the weakest source."""
+    """A direction beyond the sources has this energy, over the weakest source's."""
     Q = np.linalg.qr(np.random.default_rng(0).standard_normal((8, 4)))[0]
     S = sources(4)
     S *= np.sqrt([1, 1, 1, value]) / np.sqrt(np.mean(S**2, axis=0))
@@ -76,7 +76,7 @@ def unexplained(value):
 
 
 def subtracted(value):
-    """t s_3 is subtracted from the first output, with t^2 this share of the variance."""
+    """t s_3 is subtracted from the first output; t^2 is this share of its variance."""
     S = sources()
     S[:, 0] = 6 * np.random.default_rng(1).random(N) * (np.arange(N) % 4 == 0)
     S[:, 0] -= np.sqrt(value * S[:, 0].var() / (1 - value)) * S[:, 2]
@@ -492,7 +492,7 @@ def test_rows_follow_a_curve_if_fewer_than_d_of_them_are_independent(n, periods,
     ("d", "n_known", "doubted"), [(2, 0, False), (3, 0, True), (3, 1, False)]
 )
 def test_a_curve_of_both_signs_leaves_three_unknown_sources_open(d, n_known, doubted):
-    """It touches the facets of three sources in points, and those of two at its ends."""
+    """It touches the facets of three sources in points, those of two at its ends."""
     S = bands(np.linspace(0.3, 0.7, d), 0.12, 300).T
     A = np.random.default_rng(0).standard_normal((8, d))
     verdict = diagnosed(S, A, n_known=n_known, uncorrelated=False)

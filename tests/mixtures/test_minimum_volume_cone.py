@@ -83,7 +83,7 @@ def facets_and_wall(d=4, n=300, seed=0, spectral=True, n_known=0):
 @pytest.mark.parametrize("n_known", [0, 2])
 @pytest.mark.parametrize("spectral", [False, True])
 def test_gradient_agrees_with_finite_differences(spectral, n_known):
-    """Both walls; the columns of P that belong to known spectra change in scale only."""
+    """Both walls; columns of P that belong to known spectra change in scale only."""
     facets, wall = facets_and_wall(spectral=spectral, n_known=n_known)
     rng = np.random.default_rng(1)
     free = np.ones((4, 4))
@@ -465,7 +465,7 @@ def test_one_sample_that_is_far_too_large_changes_nothing(cells, value):
 
 
 def test_a_block_of_declared_outliers_is_skipped():
-    """All samples of a block lie outside the cone; the stream continues with the next."""
+    """All samples of a block lie outside the cone; the next is learned from."""
     S, X, _ = problem("exponential", 8000, 3, 6, 40)
     X[4000:5000] *= -100
     stream = streamed(X, 3, outliers=0.01)

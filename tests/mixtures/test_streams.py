@@ -284,7 +284,7 @@ def test_sound_streams_are_not_reported():
 
 
 def on_and_off(n, d, dwell, rng):
-    """Exponential sources, each on and off for random times of this mean, on at first."""
+    """Exponential sources, on and off for random times of this mean, on at first."""
 
     def on():
         times = rng.exponential(dwell, n).astype(int) + 1
