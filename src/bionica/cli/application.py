@@ -6,14 +6,14 @@ It learns nothing. The mixtures of a file must be those of the model.
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import typer
 
 import bionica
 from bionica import io
-from bionica.cli.console import Console, Force, Json, Quiet, command, counted, one_line
+from bionica.cli.console import FORCE, JSON, QUIET, Console, command, counted, one_line
 from bionica.cli.mixtures import (
     ReadingOptions,
     default_output,
@@ -28,7 +28,7 @@ from bionica.cli.separation import sample_size
 _MORE, _ROUNDING = 3.0, 1e-6
 
 
-@dataclass(kw_only=True)
+@dataclass
 class Apply(ReadingOptions):
     """Find the sources of new files by a model that has been fitted. The
     sources of x.csv are written to x-sources.csv.
@@ -41,29 +41,21 @@ class Apply(ReadingOptions):
     in any order.
     """  # noqa: D301
 
-    model: Annotated[
-        Path,
-        typer.Argument(
-            metavar="MODEL", help="A model: bionica separate ... --model FILE."
-        ),
-    ]
-    inputs: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="INPUT", help="Files of mixtures; each is read by itself."
-        ),
-    ]
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="File for the sources."),
-    ] = None
-    interpolate: Annotated[
-        bool,
-        typer.Option("--interpolate", help="Interpolate to the model's wavelengths."),
-    ] = False
-    force: Force = False
-    json: Json = False
-    quiet: Quiet = False
+    model: Path = typer.Argument(
+        metavar="MODEL", help="A model: bionica separate ... --model FILE."
+    )
+    inputs: list[Path] = typer.Argument(
+        metavar="INPUT", help="Files of mixtures; each is read by itself."
+    )
+    output: Path | None = typer.Option(
+        None, "--output", "-o", metavar="FILE", help="File for the sources."
+    )
+    interpolate: bool = typer.Option(
+        False, "--interpolate", help="Interpolate to the model's wavelengths."
+    )
+    force: bool = FORCE
+    json: bool = JSON
+    quiet: bool = QUIET
 
     def run(self) -> None:
         """Write the sources of each file, and say how much they leave unexplained."""

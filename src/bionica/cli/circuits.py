@@ -7,18 +7,16 @@ from enum import StrEnum
 from functools import partial
 from math import isfinite
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 from bionica import io
-from bionica.cli.console import Console, Force, Json, Quiet, command, counted
+from bionica.cli.console import FORCE, JSON, QUIET, Console, command, counted
 from bionica.core.files import write_atomically
 
-_Jobs = Annotated[
-    int, typer.Option("--jobs", min=0, help="Processes; 0: one for each core.")
-]
-_Again = partial(typer.Option, "--force")
+_JOBS = typer.Option(0, "--jobs", min=0, help="Processes; 0: one for each core.")
+_Again = partial(typer.Option, False, "--force")
 
 # ------------------------------------------------------------------------------- demo
 
@@ -37,19 +35,15 @@ class Demo:
     For example: bionica demo --seed 1 -o another
     """
 
-    output: Annotated[
-        Path,
-        typer.Option("--output", "-o", help="Folder for the picture and the page."),
-    ] = Path("demo")
-    seed: Annotated[
-        int,
-        typer.Option(
-            min=0, max=2**31, help="Of the weights and the order of the pixels."
-        ),
-    ] = 0
-    force: Force = False
-    json: Json = False
-    quiet: Quiet = False
+    output: Path = typer.Option(
+        Path("demo"), "--output", "-o", help="Folder for the picture and the page."
+    )
+    seed: int = typer.Option(
+        0, min=0, max=2**31, help="Of the weights and the order of the pixels."
+    )
+    force: bool = FORCE
+    json: bool = JSON
+    quiet: bool = QUIET
 
     def run(self) -> None:
         """Write the picture and the page."""
@@ -103,39 +97,31 @@ class Reproduce:
     `bionica reproduce figure5 --images photos/`
     """
 
-    target: Annotated[
-        Target, typer.Argument(help="all: the paper's, without convergence.")
-    ] = _ALL
-    runs: Annotated[
-        int | None,
-        typer.Option(min=1, help="Runs: 10, at most 5 in table1; 30 in convergence."),
-    ] = None
-    jobs: _Jobs = 0
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="Folder of the results.")
-    ] = Path("results")
-    seed: Annotated[
-        int, typer.Option(min=0, help="Seed of the first run; run i has seed + i.")
-    ] = 0
-    with_ours: Annotated[
-        bool,
-        typer.Option("--with-ours", help="Add what is not in the paper, untuned."),
-    ] = False
-    images: Annotated[
-        Path | None,
-        typer.Option(help="Three images: a folder or sources.npy, not CC0 ones."),
-    ] = None
-    full: Annotated[
-        bool,
-        typer.Option("--full", help="convergence: other sources, more samples."),
-    ] = False
-    samples: Annotated[
-        int, typer.Option(min=10, help="Samples of a run on synthetic sources.")
-    ] = 100_000
-    force: Annotated[
-        bool, _Again(help="Run everything again, and replace files of others.")
-    ] = False
-    json: Json = False
+    target: Target = typer.Argument(_ALL, help="all: the paper's, without convergence.")
+    runs: int | None = typer.Option(
+        None, min=1, help="Runs: 10, at most 5 in table1; 30 in convergence."
+    )
+    jobs: int = _JOBS
+    output: Path = typer.Option(
+        Path("results"), "--output", "-o", help="Folder of the results."
+    )
+    seed: int = typer.Option(
+        0, min=0, help="Seed of the first run; run i has seed + i."
+    )
+    with_ours: bool = typer.Option(
+        False, "--with-ours", help="Add what is not in the paper, untuned."
+    )
+    images: Path | None = typer.Option(
+        None, help="Three images: a folder or sources.npy, not CC0 ones."
+    )
+    full: bool = typer.Option(
+        False, "--full", help="convergence: other sources, more samples."
+    )
+    samples: int = typer.Option(
+        100_000, min=10, help="Samples of a run on synthetic sources."
+    )
+    force: bool = _Again(help="Run everything again, and replace files of others.")
+    json: bool = JSON
 
     def run(self) -> None:
         """Run what is missing, and write the figures and the page."""
@@ -234,28 +220,22 @@ class Sweep:
     bionica sweep plan.toml
     """  # noqa: D301
 
-    plan: Annotated[
-        Path | None,
-        typer.Argument(metavar="PLAN", help="A TOML file; --example prints one."),
-    ] = None
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="Folder; PLAN-results by default."),
-    ] = None
-    jobs: _Jobs = 0
-    json: Json = False
-    force: Annotated[
-        bool, _Again(help="Run everything again, and replace the results.")
-    ] = False
-    quiet: Quiet = False
-    dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", help="Check the plan and say what it would run."),
-    ] = False
-    example: Annotated[
-        bool,
-        typer.Option("--example", help="Print a plan: the paper's grid search, d = 3."),
-    ] = False
+    plan: Path | None = typer.Argument(
+        None, metavar="PLAN", help="A TOML file; --example prints one."
+    )
+    output: Path | None = typer.Option(
+        None, "--output", "-o", help="Folder; PLAN-results by default."
+    )
+    jobs: int = _JOBS
+    json: bool = JSON
+    force: bool = _Again(help="Run everything again, and replace the results.")
+    quiet: bool = QUIET
+    dry_run: bool = typer.Option(
+        False, "--dry-run", help="Check the plan and say what it would run."
+    )
+    example: bool = typer.Option(
+        False, "--example", help="Print a plan: the paper's grid search, d = 3."
+    )
 
     def run(self) -> None:
         """Run what is missing, and write the table."""

@@ -29,7 +29,7 @@ from contextlib import contextmanager, suppress
 from functools import partial, wraps
 from importlib import metadata
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Any, get_type_hints
 
 import numpy as np
 import typer
@@ -46,11 +46,11 @@ from bionica.core.files import is_disk_full
 from bionica.io.reader import log_records
 
 _Talk = partial(typer.Option, rich_help_panel="What is printed and replaced")
-Force = Annotated[bool, _Talk("--force", help="Replace files that exist.")]
-Json = Annotated[
-    bool, _Talk("--json", help="Print one line of JSON in place of everything else.")
-]
-Quiet = Annotated[bool, _Talk("--quiet", "-q", help="Print nothing but errors.")]
+FORCE = _Talk(False, "--force", help="Replace files that exist.")
+JSON = _Talk(
+    False, "--json", help="Print one line of JSON in place of everything else."
+)
+QUIET = _Talk(False, "--quiet", "-q", help="Print nothing but errors.")
 
 #: ClickException: typer has no name of its own for it, and may or may not bring its own
 #: click.

@@ -11,7 +11,7 @@ from decimal import Decimal
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import typer
@@ -22,52 +22,45 @@ _Read = partial(typer.Option, rich_help_panel="How the input is read")
 DecimalPoint = StrEnum("DecimalPoint", {"point": ".", "comma": ","})
 
 
-@dataclass(kw_only=True)
+@dataclass
 class ReadingOptions:
     """How the inputs of `separate` and `apply` are read: `io.ReadOptions`."""
 
-    axis: Annotated[
-        int | None,
-        _Read(min=0, max=1, metavar="0|1", help="Axis of the samples: 0 is rows."),
-    ] = None
-    use: Annotated[
-        str | None,
-        _Read(metavar="COLUMNS", help="The mixtures: red,blue or 2-4,7, from 1 on."),
-    ] = None
-    skip: Annotated[
-        str | None, _Read(metavar="COLUMNS", help="Columns that are not mixtures.")
-    ] = None
-    skip_lines: Annotated[
-        int, _Read(min=0, metavar="N", help="Lines of text before the table.")
-    ] = 0
-    header: Annotated[
-        bool | None,
-        _Read("--header/--no-header", help="Whether the first line holds names."),
-    ] = None
-    decimal: Annotated[
-        DecimalPoint | None, _Read(help="Decimal point of text, read and written.")
-    ] = None
-    encoding: Annotated[
-        str | None, _Read(metavar="NAME", help="Encoding of text: utf-8, cp1252, ...")
-    ] = None
-    dataset: Annotated[
-        str | None,
-        _Read(metavar="NAME", help="Array or sheet, if a file holds several."),
-    ] = None
-    optical_density: Annotated[
-        bool | None, _Read("--optical-density", help="Images of light to absorbance.")
-    ] = None
-    offset: Annotated[
-        float | None,
-        _Read(metavar="LEVEL", help="Dark level of the detector: it is subtracted."),
-    ] = None
-    saturated: Annotated[
-        float | None,
-        _Read(
-            metavar="LEVEL",
-            help="From this value on the detector is saturated: cells are missing.",
-        ),
-    ] = None
+    axis: int | None = _Read(
+        None, min=0, max=1, metavar="0|1", help="Axis of the samples: 0 is rows."
+    )
+    use: str | None = _Read(
+        None, metavar="COLUMNS", help="The mixtures: red,blue or 2-4,7, from 1 on."
+    )
+    skip: str | None = _Read(
+        None, metavar="COLUMNS", help="Columns that are not mixtures."
+    )
+    skip_lines: int = _Read(
+        0, min=0, metavar="N", help="Lines of text before the table."
+    )
+    header: bool | None = _Read(
+        None, "--header/--no-header", help="Whether the first line holds names."
+    )
+    decimal: DecimalPoint | None = _Read(
+        None, help="Decimal point of text, read and written."
+    )
+    encoding: str | None = _Read(
+        None, metavar="NAME", help="Encoding of text: utf-8, cp1252, ..."
+    )
+    dataset: str | None = _Read(
+        None, metavar="NAME", help="Array or sheet, if a file holds several."
+    )
+    optical_density: bool | None = _Read(
+        None, "--optical-density", help="Images of light to absorbance."
+    )
+    offset: float | None = _Read(
+        None, metavar="LEVEL", help="Dark level of the detector: it is subtracted."
+    )
+    saturated: float | None = _Read(
+        None,
+        metavar="LEVEL",
+        help="From this value on the detector is saturated: cells are missing.",
+    )
 
     def origin(self) -> dict[str, float]:
         """Return what a model remembers of how its input was read: what is given."""

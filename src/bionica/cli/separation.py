@@ -21,7 +21,7 @@ from enum import StrEnum
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import typer
@@ -29,10 +29,10 @@ import typer
 import bionica
 from bionica import io
 from bionica.cli.console import (
+    FORCE,
+    JSON,
+    QUIET,
     Console,
-    Force,
-    Json,
-    Quiet,
     StandardInput,
     command,
     counted,
@@ -79,7 +79,7 @@ _METHOD_HELP = (
 )
 
 
-@dataclass(kw_only=True)
+@dataclass
 class Separate(ReadingOptions):
     """Find the nonnegative sources of mixtures, and how each of them enters the
     mixtures: its spectrum.
@@ -93,64 +93,52 @@ class Separate(ReadingOptions):
     which problems were found.
     """  # noqa: D301
 
-    inputs: Annotated[list[str], typer.Argument(metavar="INPUT", help=_INPUT_HELP)]
-    output: Annotated[
-        str | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="File for the sources [INPUT-sources.csv].",
-        ),
-    ] = None
-    sources: Annotated[
-        str, typer.Option(metavar="N|auto", help="Number of sources.")
-    ] = "auto"
-    mixing: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="File for the spectra, a row each."),
-    ] = None
-    report: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Page of pictures: page.html."),
-    ] = None
-    figures: Annotated[
-        Path | None,
-        typer.Option(metavar="FOLDER", help="Its figures as .pdf and .svg."),
-    ] = None
-    method: Annotated[Method, _Model(metavar="NAME", help=_METHOD_HELP)] = _AUTO
-    known: Annotated[
-        Path | None,
-        _Model(metavar="FILE", help="Known spectra, in the form of --mixing."),
-    ] = None
-    signed_mixing: Annotated[
-        bool, _Model("--signed-mixing", help="Spectra may be negative.")
-    ] = False
-    noise: Annotated[
-        str,
-        _Model(metavar="LEVEL|poisson", help="Noise: poisson for counts [estimated]."),
-    ] = "estimate"
-    normalize: Annotated[
-        Scale | None,
-        _Model(help="Scale; sum: their sum is near one (least squares)."),
-    ] = None
-    seed: Annotated[
-        int, _Model(min=0, max=2**32 - 1, metavar="N", help="Same seed, same bits.")
-    ] = 0
-    horizon: Annotated[
-        int | None,
-        _Stream(min=2, metavar="N", help="Remember about N samples; default: all."),
-    ] = None
-    model: Annotated[
-        Path | None,
-        _Stream(metavar="FILE", help="File for the fitted estimator (bionica.load)."),
-    ] = None
-    resume: Annotated[
-        bool, _Stream("--resume", help="Continue a pipe from --model.")
-    ] = False
-    force: Force = False
-    json: Json = False
-    quiet: Quiet = False
+    inputs: list[str] = typer.Argument(metavar="INPUT", help=_INPUT_HELP)
+    output: str | None = typer.Option(
+        None,
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="File for the sources [INPUT-sources.csv].",
+    )
+    sources: str = typer.Option("auto", metavar="N|auto", help="Number of sources.")
+    mixing: Path | None = typer.Option(
+        None, metavar="FILE", help="File for the spectra, a row each."
+    )
+    report: Path | None = typer.Option(
+        None, metavar="FILE", help="Page of pictures: page.html."
+    )
+    figures: Path | None = typer.Option(
+        None, metavar="FOLDER", help="Its figures as .pdf and .svg."
+    )
+    method: Method = _Model(_AUTO, metavar="NAME", help=_METHOD_HELP)
+    known: Path | None = _Model(
+        None, metavar="FILE", help="Known spectra, in the form of --mixing."
+    )
+    signed_mixing: bool = _Model(
+        False, "--signed-mixing", help="Spectra may be negative."
+    )
+    noise: str = _Model(
+        "estimate",
+        metavar="LEVEL|poisson",
+        help="Noise: poisson for counts [estimated].",
+    )
+    normalize: Scale | None = _Model(
+        None, help="Scale; sum: their sum is near one (least squares)."
+    )
+    seed: int = _Model(
+        0, min=0, max=2**32 - 1, metavar="N", help="Same seed, same bits."
+    )
+    horizon: int | None = _Stream(
+        None, min=2, metavar="N", help="Remember about N samples; default: all."
+    )
+    model: Path | None = _Stream(
+        None, metavar="FILE", help="File for the fitted estimator (bionica.load)."
+    )
+    resume: bool = _Stream(False, "--resume", help="Continue a pipe from --model.")
+    force: bool = FORCE
+    json: bool = JSON
+    quiet: bool = QUIET
 
     def run(self) -> None:
         """Open the input, fit it, answer it and say what was found."""
