@@ -5,6 +5,7 @@ It learns nothing. The mixtures of a file must be those of the model.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import bionica
 from bionica import io
 from bionica.cli.console import FORCE, JSON, QUIET, Console, command, counted, one_line
 from bionica.cli.mixtures import (
+    LEVELS,
     ReadingOptions,
     default_output,
     differing_channel,
@@ -70,58 +72,57 @@ class Apply(ReadingOptions):
         console = self.console = Console(json=self.json, quiet=self.quiet)
         with console.session(interrupted="Interrupted: files that are complete stay"):
             network = self.network = bionica.load(self.model)
-            self.check_files(paths)
-            reading = self.reading()
+            d = len(network.components_)
+            outputs = [io.output_files(path, d) for path in paths]
+            self.check_files(paths, outputs)
+            self.of_fit = getattr(network, "origin_", {})
             # Blocks are arrays, which have no names.
             self.names = [*vars(network).pop("feature_names_in_", [])]
-            d = counted(len(network.components_), "sources")
-            lines = [f"{d} by {type(network).__name__} of {self.model}."]
+            reading = self.reading()
+            name = type(network).__name__
+            lines = [f"{counted(d, 'sources')} by {name} of {self.model}."]
             files = []
-            for path, target in zip(self.inputs, paths, strict=True):
+            for path, target, written in zip(self.inputs, paths, outputs, strict=True):
                 with io.open_reader(path, reading) as reader:
-                    result = self.transform(reader, target)
-                lines.append(result.pop("line"))
-                files.append({"input": str(path), **result})
-            summary = {"model": str(self.model), "sources": len(network.components_)}
-            console.result(lines, {**summary, "files": files, "notes": console.notes})
+                    result, where = self.transform(reader, target)
+                result |= {"input": str(path), "output": [*map(str, written)]}
+                lines.append(line_of(result, where))
+                files.append(result)
+            summary = {"model": str(self.model), "sources": d, "files": files}
+            console.result(lines, {**summary, "notes": console.notes})
 
-    def check_files(self, paths: list[Path]) -> None:
+    def check_files(self, paths: list[Path], outputs: list[list[Path]]) -> None:
         """Raise if the sources of an input cannot be written, before anything is."""
         read = io.check_inputs(self.inputs)
-        name = "-o" if self.output else "the output"
-        targets = []
         for path, target in zip(self.inputs, paths, strict=True):
             io.check_format(target, images=path.suffix.lower() in io.PIXELS)
-            files = io.output_files(target, len(self.network.components_))
-            targets += [io.Target(name, file, self.force) for file in files]
+        name = "-o" if self.output else "the output"
+        targets = [io.Target(name, file, self.force) for file in chain(*outputs)]
         io.check_targets(targets, [self.model, *read])
 
     def reading(self) -> io.ReadOptions:
         """Return how files are read: as the model remembers, unless options say."""
         from sklearn.utils import get_tags
 
-        of_fit, given = self.of_fit(), self.origin()
-        for name in sorted(of_fit.keys() - {"unexplained", "residual"}):
+        given = self.origin()
+        levels = {name: x for name, x in self.of_fit.items() if name in LEVELS}
+        for name, level in sorted(levels.items()):
             how = "and so the inputs are read"
             if name in given:
                 how = f"and the inputs are read with {given[name]:g}"
-            if given.get(name) != of_fit[name]:
+            if given.get(name) != level:
                 option = name.replace("_", "-")
                 self.console.note(
-                    f"{self.model} was fitted with --{option} {of_fit[name]:g}, {how}"
+                    f"{self.model} was fitted with --{option} {level:g}, {how}"
                 )
         missing = get_tags(self.network).input_tags.allow_nan and not self.interpolate
-        return self.for_reader(of_fit | given, missing)
+        return self.for_reader(levels | given, missing)
 
-    def of_fit(self) -> dict[str, float]:
-        """Return what the model remembers of its own input."""
-        return getattr(self.network, "origin_", {})
-
-    def transform(self, reader: Any, target: Path) -> dict[str, Any]:
-        """Write the sources of a file; return what was found, and a line about it."""
+    def transform(self, reader: Any, target: Path) -> tuple[dict[str, Any], str]:
+        """Write the sources of a file; return what was found, and where it is worst."""
         from bionica.mixtures.verdict.findings import saturation
 
-        network, of_fit = self.network, self.of_fit()
+        network, n = self.network, 0
         choose = self.matching(reader)
         self.console.note_input(reader)
         X, _, blocks = reader.sample_and_blocks(sample_size(reader))
@@ -129,51 +130,33 @@ class Apply(ReadingOptions):
         problems = [one_line(one.text((), columns)) for one in saturation(X)]
         A = np.asarray(network.mixing_, float)
         names = [*network.get_feature_names_out()]
-        n = reader.n_samples
         energy = np.zeros(2)
-        largest = (-1.0, 0)  # residual and its sample
+        worst = (-1.0, 0)  # the largest residual, and its sample
         with io.open_writer(
             target, len(names), np.float64, names=names, **reader.layout
         ) as writer:
-            seen = 0
             for block, labels in blocks:
                 X = choose(block)
                 Y = network.transform(X)
                 writer.write(Y, labels)
                 left = energies(X, Y, A)
                 energy += left.sum(axis=1)
-                worst = int(left[0].argmax())
-                largest = max(largest, (float(left[0, worst]), seen + worst))
-                seen += len(X)
-        where = f"sample {largest[1] + 1}"
+                largest = int(left[0].argmax())
+                worst = max(worst, (float(left[0, largest]), n + largest))
+                n += len(X)
+        where = f"sample {worst[1] + 1}"
         if reader.image_shape:
-            y, x = divmod(largest[1], reader.image_shape[1])
+            y, x = divmod(worst[1], reader.image_shape[1])
             where = f"pixel y={y}, x={x}"
-        share, before = share_of(energy), of_fit.get("unexplained")
-        if before is not None:
-            where += f"; {before:.2%} where the model was fitted"
-            residual = energy[0] / (n * len(A))
-            is_more = residual > _MORE * of_fit.get("residual", np.inf)
-            if is_more and share > _MORE * max(before, _ROUNDING):
-                problems.append(
-                    "much more is unexplained than where the model was fitted: other "
-                    "sources, or other conditions."
-                )
-        files = [str(file) for file in io.output_files(target, len(names))]
-        line = (
-            f"{reader.name}: {counted(n, 'samples')}, {share:.2%} of their energy "
-            f"unexplained (most in {where})."
-        )
-        line += "".join(f" Problem: {problem}" for problem in problems)
-        return {
-            "line": f"{line} Wrote {', '.join(files)}",
-            "samples": n,
-            "output": files,
-            "unexplained": share,
-            "unexplained_by_the_fit": before,
-            "largest_residual": largest[1] + 1,
-            "problems": problems,
-        }
+        share, before = share_of(energy), self.of_fit.get("unexplained", np.inf)
+        is_more = energy[0] / (n * len(A)) > _MORE * self.of_fit.get("residual", np.inf)
+        if is_more and share > _MORE * max(before, _ROUNDING):
+            problems.append(
+                "much more is unexplained than where the model was fitted: other "
+                "sources, or other conditions."
+            )
+        found = {"samples": n, "unexplained": share, "unexplained_by_the_fit": before}
+        return {**found, "largest_residual": worst[1] + 1, "problems": problems}, where
 
     # --- the mixtures of the model, of those of a file
 
@@ -264,6 +247,16 @@ class Apply(ReadingOptions):
                 f"{model}{left_out}"
             )
         return lambda block: block[:, columns]
+
+
+def line_of(result: dict[str, Any], where: str) -> str:
+    """Return what was found in a file in words."""
+    line = f"{result['input']}: {counted(result['samples'], 'samples')}, "
+    line += f"{result['unexplained']:.2%} of their energy unexplained (most in {where}"
+    if np.isfinite(result["unexplained_by_the_fit"]):
+        line += f"; {result['unexplained_by_the_fit']:.2%} where the model was fitted"
+    problems = "".join(f" Problem: {problem}" for problem in result["problems"])
+    return f"{line}).{problems} Wrote {', '.join(result['output'])}"
 
 
 apply = command(Apply)

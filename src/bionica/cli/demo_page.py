@@ -41,31 +41,32 @@ class DemoNetwork(NamedTuple):
     sentence: str
 
 
+_PAPER, _OURS = "the paper", "bionica"
 NETWORKS = {
     "Algorithm 1": DemoNetwork(
         "InterneuronNICA",
-        "the paper",
+        _PAPER,
         "yes",
         "Algorithm 1 of the paper: neurons inhibit each other through interneurons. "
         "Each synapse learns from its two neurons.",
     ),
     "Algorithm 2": DemoNetwork(
         "TwoCompartmentNICA",
-        "the paper",
+        _PAPER,
         "yes",
         "Algorithm 2 of the paper: neurons with a dendrite and a soma. Each synapse "
         "learns from its two neurons.",
     ),
     "LocalNICA": DemoNetwork(
         "LocalNICA",
-        "bionica",
+        _OURS,
         "yes",
         "Not in the paper: neurons as in Algorithm 2, with other rules, which are "
         "local too and need no tuning.",
     ),
     "StreamingNICA": DemoNetwork(
         "StreamingNICA",
-        "bionica",
+        _OURS,
         "no",
         "Not in the paper, not local and not a circuit: an algorithm for data. The "
         "numbers are its unmixing matrix.",
@@ -191,9 +192,10 @@ def _median_run(
     import bionica
 
     cls = getattr(bionica, about.cls)
-    runs, errors = [], []
+    runs: list[dict[int, Any]] = []
+    errors = []
     for i, order in enumerate(orders):
-        if about.origin == "the paper":
+        if about.origin == _PAPER:
             network = cls.as_published(problem.setting, random_state=seed + i)
         else:
             network = cls(problem.S.shape[1], random_state=seed + i)
@@ -277,37 +279,15 @@ def _section(
     """Return the section of a problem: what was mixed, the networks at work, and their
     errors.
     """
-    from bionica.core.page import beside, drawing, slides, table, text
+    from bionica.core.page import beside, slides, table, text
 
-    def curves(ax: Any) -> None:
-        for name, finding in found.items():
-            ax.loglog(*zip(*finding["curve"].items()), "o-", ms=4, label=name)
-        ax.set(xlabel="pixels seen", ylabel="mean squared error")
-        ax.grid(alpha=0.25)
-        ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2, frameon=False)
-
-    inputs = "".join(
-        [
-            _pictures(
-                problem, "source", problem.S, "The sources, which no network sees."
-            ),
-            _pictures(
-                problem,
-                "mixture",
-                X,
-                "The mixtures, which all networks see, one pixel at a time.",
-            ),
-            text(problem.why),
-        ]
-    )
+    sources = "The sources, which no network sees."
+    mixtures = "The mixtures, which all networks see, one pixel at a time."
+    inputs = _pictures(problem, "source", problem.S, sources)
+    inputs += _pictures(problem, "mixture", X, mixtures) + text(problem.why)
+    at_work = slides(title, shown, "pixels seen", problem.first)
     rows = [(name, of["local"], _short(of["error"])) for name, of in found.items()]
-    caption = "Error against pixels seen, both logarithmic."
     return [
-        beside(
-            f"<div>{inputs}</div>", slides(title, shown, "pixels seen", problem.first)
-        ),
-        beside(
-            table(("network", "local", "error"), rows),
-            drawing(caption, 4.4, 3.2, curves),
-        ),
+        beside(f"<div>{inputs}</div>", at_work),
+        table(("network", "local", "error"), rows),
     ]

@@ -6,7 +6,7 @@ differing_channel   where two axes of wavelengths differ
 energies, share_of  how much the sources leave unexplained
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
 from functools import partial
@@ -20,6 +20,9 @@ from bionica import io
 
 _Read = partial(typer.Option, rich_help_panel="How the input is read")
 DecimalPoint = StrEnum("DecimalPoint", {"point": ".", "comma": ","})
+#: Options that a model remembers, and those that `io.ReadOptions` takes as they are.
+LEVELS = ("offset", "saturated", "optical_density")
+_AS_GIVEN = ("axis", "use", "skip", "skip_lines", "header", "encoding", "dataset")
 
 
 @dataclass
@@ -64,23 +67,14 @@ class ReadingOptions:
 
     def origin(self) -> dict[str, float]:
         """Return what a model remembers of how its input was read: what is given."""
-        levels = ("offset", "saturated", "optical_density")
-        given = {name: getattr(self, name) for name in levels}
+        given = {name: getattr(self, name) for name in LEVELS}
         return {name: float(x) for name, x in given.items() if x is not None}
-
-    @property
-    def decimal_mark(self) -> str | None:
-        """--decimal."""
-        return self.decimal and self.decimal.value
 
     def for_reader(self, origin: dict[str, float], missing: bool) -> io.ReadOptions:
         """Return the options of `io.open_reader`, with these levels of a detector."""
-        names = {field.name for field in fields(ReadingOptions)}
-        given = {name: getattr(self, name) for name in names}
-        given |= {name: level for name, level in origin.items() if name in names}
-        given["optical_density"] = bool(given["optical_density"])
-        given["decimal"] = self.decimal_mark
-        given = {name: value for name, value in given.items() if value is not None}
+        given = {name: getattr(self, name) for name in _AS_GIVEN} | origin
+        given["optical_density"] = "optical_density" in origin
+        given["decimal"] = self.decimal and self.decimal.value
         return io.ReadOptions(missing=missing, **given)
 
 

@@ -14,7 +14,7 @@ import shlex
 import sys
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 from enum import StrEnum
@@ -155,6 +155,7 @@ class Separate(ReadingOptions):
         }
         self.known_names: list[str] = []  # of the first sources
         self.stop: BaseException | None = None  # what ended a pipe
+        self.is_complete = False  # unless the reader of standard output leaves
         self.console = Console(
             json=self.json, quiet=self.quiet, data_on_stdout=self.path is None
         )
@@ -268,14 +269,13 @@ class Separate(ReadingOptions):
         reader, console = self.reader, self.console
         X, labels, blocks = reader.sample_and_blocks(sample_size(reader))
         n = self.n = reader.n_samples
+        self.dtype = X.dtype
         console.note_input(reader)
         self.check_size()
         if len(X) < n:
             console.note(
                 f"{len(X):,} evenly spread samples of {n:,} are fitted (32 MiB)"
             )
-        if not reader.n_missing and self.saturated is not None:
-            console.note(f"--saturated {self.saturated:g}: no cell reaches it")
         if reader.n_missing:
             share = reader.n_missing / (n * reader.n_features)
             console.note(
@@ -288,8 +288,9 @@ class Separate(ReadingOptions):
         self.fitted_with["residual"] = float(energy[0]) / X.size
         self.save_model()
         with console.progress("Writing", n) as advance:
-            self.write(self.transformed(blocks, advance), X.dtype)
-        self.finish(X, labels)
+            self.answer(network.transform, blocks, lambda block: advance(len(block)))
+        if self.is_complete:
+            self.finish(X, labels)
 
     def check_size(self) -> None:
         """Raise if a file may be transposed, or is too small."""
@@ -344,8 +345,9 @@ class Separate(ReadingOptions):
         header = None
         if here is not None and path.suffix.lower() in (*io.TEXT, ".xlsx"):
             header = True
+        decimal = self.decimal and self.decimal.value
         for axis in (0, 1):
-            form = io.ReadOptions(axis=axis, header=header, decimal=self.decimal_mark)
+            form = io.ReadOptions(axis=axis, header=header, decimal=decimal)
             with io.open_reader(path, form) as reader:
                 spectra, labels = reader.sample(2**20)
             if reader.n_features == k:
@@ -373,27 +375,19 @@ class Separate(ReadingOptions):
         self.known_names = [str(name) for name in labels[0]] if labels else []
         return spectra.T
 
-    def transformed(self, blocks: Iterable[Any], advance: Any) -> Iterator[Any]:
-        """Yield the outputs of each block, and the labels beside it."""
-        for block, labels in blocks:
-            yield self.network.transform(block), labels
-            advance(len(block))
-
     # --- a stream
 
     def separate_stream(self) -> None:
         """Answer each sample with what was learned before it: of a pipe, or a file."""
-        first, blocks = self.start_stream()
-        self.n = 0
+        blocks = self.start_stream()
         rows = IN_MEMORY // (8 * self.reader.n_features)
         recent = deque[Any](maxlen=max(FIRST, min(self.horizon or rows, rows)))
         if self.from_pipe:
             self.stdin.defer_interrupts()
-        outputs = self.answers(chain(first, blocks), recent)
-        is_complete = self.write(outputs, first[0][0].dtype)
+        self.answer(self.network.partial_fit_transform, blocks, recent.extend)
         if self.n:  # no sample that the model has learned from is lost
             self.save_model()
-        if not is_complete:
+        if not self.is_complete:
             return
         if self.n == 1:
             self.console.note("one sample is too few to judge by")
@@ -411,11 +405,8 @@ class Separate(ReadingOptions):
                 remedy = f"continue from {self.model} with --resume"
             raise KeyboardInterrupt(f"Interrupted: {remedy}")
 
-    def start_stream(self) -> tuple[list[Any], Iterator[Any]]:
-        """Start the network; return the blocks that it took, and those that follow.
-
-        It answers the first ones too.
-        """
+    def start_stream(self) -> Iterator[Any]:
+        """Start the network, and return the blocks that it answers."""
         reader = self.reader
         resumed = None
         if self.resume and self.model:
@@ -423,10 +414,11 @@ class Separate(ReadingOptions):
         self.console.say(f"Reading {reader.name}")
         blocks = reader.labelled_blocks()
         first = [next(blocks)]
+        self.dtype = first[0][0].dtype
         self.console.note_input(reader)
         if resumed is None:
             self.network = self.new_network(first, blocks)
-            return first, blocks
+            return chain(first, blocks)
         self.network = resumed
         if reader.n_features != resumed.n_features_in_:
             raise io.InputError(
@@ -434,7 +426,7 @@ class Separate(ReadingOptions):
                 f"and {reader.name} has {reader.n_features}: choose the same ones with "
                 "--use, or start again without --resume"
             )
-        return first, blocks
+        return chain(first, blocks)
 
     def saved_network(self, model: Path) -> Any:
         """Return the network of an earlier run, if it exists."""
@@ -503,35 +495,40 @@ class Separate(ReadingOptions):
         stream.choice_ = network.choice_
         return stream
 
-    def answers(self, blocks: Iterable[Any], recent: Any) -> Iterator[Any]:
-        """Yield the outputs of each block as it arrives, and the labels beside it.
+    # --- the results
 
-        Samples that were answered are counted, and added to `recent`, by which the
-        stream is judged; the model is saved now and then.
+    def answer(
+        self, transform: Any, blocks: Iterable[Any], answered: Callable[[Any], Any]
+    ) -> None:
+        """Write the sources of each block as it arrives, and the labels beside it.
+
+        Calls `answered` with each block after it was written.
         """
         saved = self.started
+        self.n = 0
         is_silent = True
-        try:
-            for block, labels in blocks:
-                Y = self.network.partial_fit_transform(block)
-                yield Y, labels
-                is_silent = is_silent and not Y.any()
-                self.n += len(block)
-                recent.extend(block)
-                if self.path is None and time.monotonic() - saved > SAVE_EVERY:
-                    self.save_model()
-                    saved = time.monotonic()
-        except (KeyboardInterrupt, io.InputError) as error:
-            if not self.from_pipe:
-                raise
-            self.stop = error  # samples come once: keep what was made of them
-        if is_silent and self.model is None and self.stop is None:
-            raise io.InputError(
-                f"{self.reader.name} ended after {counted(self.n, 'samples')}, and "
-                "every output was zero: give more, or continue later with --model FILE"
-            )
-
-    # --- the results
+        with ignore_broken_pipe(), self.open_output() as writer:
+            try:
+                for block, labels in blocks:
+                    Y = transform(block)
+                    writer.write(Y, labels)
+                    answered(block)
+                    self.n += len(block)
+                    is_silent = is_silent and not Y.any()
+                    if self.path is None and time.monotonic() - saved > SAVE_EVERY:
+                        self.save_model()
+                        saved = time.monotonic()
+            except (KeyboardInterrupt, io.InputError) as error:
+                if not self.from_pipe:
+                    raise
+                self.stop = error  # samples come once: keep what was made of them
+            if is_silent and self.model is None and self.stop is None:
+                raise io.InputError(
+                    f"{self.reader.name} ended after {counted(self.n, 'samples')}, and "
+                    "every output was zero: give more, or continue later with --model "
+                    "FILE"
+                )
+            self.is_complete = True
 
     def names(self) -> list[str]:
         """Return the names of the sources, known ones first."""
@@ -554,18 +551,7 @@ class Separate(ReadingOptions):
         network.save(self.model)
         vars(network).pop("feature_names_in_", None)  # blocks are arrays without names
 
-    def write(self, outputs: Iterable[Any], dtype: Any) -> bool:
-        """Write outputs, and the labels beside them.
-
-        Returns False if the reader of standard output has left.
-        """
-        with ignore_broken_pipe(), self.open_output(dtype) as writer:
-            for Y, labels in outputs:
-                writer.write(Y, labels)
-            return True
-        return False
-
-    def open_output(self, dtype: Any) -> Any:
+    def open_output(self) -> Any:
         """Open the output of the sources."""
         reader, path, names = self.reader, self.path, self.names()
         if path is None:
@@ -574,7 +560,9 @@ class Separate(ReadingOptions):
             return nullcontext(io.TextWriter(stream, header, reader.decimal))
         if path.suffix.lower() in io.IMAGES and reader.image_shape is None:
             io.check_format(path)
-        return io.open_writer(path, len(names), dtype, names=names, **reader.layout)
+        return io.open_writer(
+            path, len(names), self.dtype, names=names, **reader.layout
+        )
 
     def finish(self, X: Any, labels: Any) -> None:
         """Write the spectra and the report of samples, and print the result.
