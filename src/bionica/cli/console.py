@@ -28,10 +28,10 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial, wraps
 from importlib import metadata
+from operator import methodcaller
 from pathlib import Path
 from typing import Any, get_type_hints
 
-import numpy as np
 import typer
 from typer.core import TyperGroup
 
@@ -239,7 +239,7 @@ class Console:
         """Print the result: `lines`, or with --json `data` as one line."""
         text = "\n".join(map(one_line, lines))
         if self.json:  # JSON has no NaN and no infinity
-            text = jsons.dumps(data, default=np.ndarray.tolist)
+            text = jsons.dumps(data, default=methodcaller("tolist"))
             text = jsons.dumps(jsons.loads(text, parse_constant=lambda _: None))
         if self.json or not self.quiet:
             typer.echo(text, err=self.data_on_stdout)
