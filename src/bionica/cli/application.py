@@ -84,10 +84,9 @@ class Apply(ReadingOptions):
             files = []
             for path, target, written in zip(self.inputs, paths, outputs, strict=True):
                 with io.open_reader(path, reading) as reader:
-                    result, where = self.transform(reader, target)
-                result |= {"input": str(path), "output": [*map(str, written)]}
-                lines.append(line_of(result, where))
-                files.append(result)
+                    file, where = self.transform(reader, target, written)
+                lines.append(line_of(file, where))
+                files.append(file)
             summary = {"model": str(self.model), "sources": d, "files": files}
             console.result(lines, {**summary, "notes": console.notes})
 
@@ -118,7 +117,9 @@ class Apply(ReadingOptions):
         missing = get_tags(self.network).input_tags.allow_nan and not self.interpolate
         return self.for_reader(levels | given, missing)
 
-    def transform(self, reader: Any, target: Path) -> tuple[dict[str, Any], str]:
+    def transform(
+        self, reader: Any, target: Path, written: list[Path]
+    ) -> tuple[dict[str, Any], str]:
         """Write the sources of a file; return what was found, and where it is worst."""
         from bionica.mixtures.verdict.findings import saturation
 
@@ -155,8 +156,16 @@ class Apply(ReadingOptions):
                 "much more is unexplained than where the model was fitted: other "
                 "sources, or other conditions."
             )
-        found = {"samples": n, "unexplained": share, "unexplained_by_the_fit": before}
-        return {**found, "largest_residual": worst[1] + 1, "problems": problems}, where
+        file = {
+            "input": reader.name,
+            "samples": n,
+            "output": [*map(str, written)],
+            "unexplained": share,
+            "unexplained_by_the_fit": before,
+            "largest_residual": worst[1] + 1,
+            "problems": problems,
+        }
+        return file, where
 
     # --- the mixtures of the model, of those of a file
 
@@ -249,14 +258,15 @@ class Apply(ReadingOptions):
         return lambda block: block[:, columns]
 
 
-def line_of(result: dict[str, Any], where: str) -> str:
+def line_of(file: dict[str, Any], where: str) -> str:
     """Return what was found in a file in words."""
-    line = f"{result['input']}: {counted(result['samples'], 'samples')}, "
-    line += f"{result['unexplained']:.2%} of their energy unexplained (most in {where}"
-    if np.isfinite(result["unexplained_by_the_fit"]):
-        line += f"; {result['unexplained_by_the_fit']:.2%} where the model was fitted"
-    problems = "".join(f" Problem: {problem}" for problem in result["problems"])
-    return f"{line}).{problems} Wrote {', '.join(result['output'])}"
+    if np.isfinite(file["unexplained_by_the_fit"]):
+        where += f"; {file['unexplained_by_the_fit']:.2%} where the model was fitted"
+    size = counted(file["samples"], "samples")
+    line = f"{file['input']}: {size}, {file['unexplained']:.2%} of their energy "
+    line += f"unexplained (most in {where})."
+    line += "".join(f" Problem: {problem}" for problem in file["problems"])
+    return f"{line} Wrote {', '.join(file['output'])}"
 
 
 apply = command(Apply)

@@ -59,8 +59,8 @@ SAVE_EVERY = 30.0
 #: Sources whose uncertainty is printed: the least sure ones.
 _NAMED = 8
 _NUMBERED = re.compile(r"source_(\d{1,9})")
-_LEVEL = re.compile(r"\d*\.?\d+([eE][-+]?\d+)?")
-_COUNT = re.compile(r"0*[1-9]\d{0,8}", re.ASCII)
+_NOISE = re.compile(r"estimate|poisson|\d*\.?\d+([eE][-+]?\d+)?")
+_COUNT = re.compile(r"auto|0*[1-9]\d{0,8}", re.ASCII)
 
 Method = StrEnum("Method", ["auto", *METHODS])  # type: ignore[misc]
 Scale = StrEnum("Scale", ["variance", "mean", "sum"])
@@ -179,7 +179,7 @@ class Separate(ReadingOptions):
             or self.noise != "estimate"
         )
         wrong = ""
-        if self.sources != "auto" and not _COUNT.fullmatch(self.sources):
+        if not _COUNT.fullmatch(self.sources):
             wrong = (
                 f"--sources {self.sources[:40]!r} is neither a number of sources (1 or "
                 "more) nor auto"
@@ -192,9 +192,7 @@ class Separate(ReadingOptions):
             wrong = "--resume continues a pipe: give - as INPUT, and --model"
         elif self.method == "batch" and (self.from_pipe or self.horizon):
             wrong = "--method batch does not learn sample by sample: choose another"
-        elif self.noise not in ("estimate", "poisson") and not _LEVEL.fullmatch(
-            self.noise
-        ):
+        elif not _NOISE.fullmatch(self.noise):
             wrong = (
                 f"--noise {self.noise[:40]!r} is neither poisson nor a standard "
                 "deviation"
