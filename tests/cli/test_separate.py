@@ -352,8 +352,8 @@ def test_nobody_listens(tmp_path, problem):
 def test_pipes_of_few_samples(tmp_path, problem):
     X = problem[1][problem[1].any(axis=1)]
     assert len(numbers(separate("-", "--sources", 3, fed=text(X[:50])))) == 50
-    ended = separate("-", *AT_ONCE, fed=text(X[:1]), code=1)
-    assert "ended after 1 sample, and every output was zero: give more" in ended.stderr
+    ended = separate("-", *AT_ONCE, fed=text(X[:1]))
+    assert "one sample is too few to judge by" in ended.stderr
     assert (numbers(ended) == 0).all()
     # the model has learned from it
     separate("-", *AT_ONCE, "--model", tmp_path / "m", fed=text(X[:1]))

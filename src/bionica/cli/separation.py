@@ -123,8 +123,8 @@ class Separate(ReadingOptions):
         metavar="LEVEL|poisson",
         help="Noise: poisson for counts [estimated].",
     )
-    normalize: Scale | None = _Model(
-        None, help="Scale; sum: their sum is near one (least squares)."
+    normalize: Scale = _Model(
+        Scale.variance, help="Scale; sum: their sum is near one (least squares)."
     )
     seed: int = _Model(
         0, min=0, max=2**32 - 1, metavar="N", help="Same seed, same bits."
@@ -175,7 +175,7 @@ class Separate(ReadingOptions):
         asks_for_cone = (
             self.known is not None
             or self.signed_mixing
-            or self.normalize not in (None, Scale.variance)
+            or self.normalize != "variance"
             or self.noise != "estimate"
         )
         wrong = ""
@@ -328,7 +328,7 @@ class Separate(ReadingOptions):
             horizon=self.horizon,
             known_mixing=known,
             nonnegative_mixing=False if self.signed_mixing else "auto",
-            normalize=self.normalize or "variance",
+            normalize=self.normalize,
             noise=float(self.noise) if is_level else self.noise,
         )
 
@@ -463,10 +463,9 @@ class Separate(ReadingOptions):
         them, and learns from them once more, so that its first answers are good.
         """
         d, k = self.n_sources, self.reader.n_features
+        form: dict[str, Any] = {"random_state": self.seed, "horizon": self.horizon}
         if self.from_pipe and d and self.method == "streaming":
-            return bionica.StreamingNICA(
-                d, random_state=self.seed, horizon=self.horizon
-            )
+            return bionica.StreamingNICA(d, **form)
         n = max(FIRST, 100 + 20 * k)
         if self.from_pipe:
             self.console.say(
@@ -489,7 +488,7 @@ class Separate(ReadingOptions):
         if hasattr(network, "partial_fit"):
             return network
         d = len(network.components_)
-        stream = bionica.StreamingNICA(d, random_state=self.seed).fit(X)
+        stream = bionica.StreamingNICA(d, **form).fit(X)
         stream.choice_ = network.choice_
         return stream
 
@@ -504,15 +503,12 @@ class Separate(ReadingOptions):
         """
         saved = self.started
         self.n = 0
-        is_silent = True
         with ignore_broken_pipe(), self.open_output() as writer:
             try:
                 for block, labels in blocks:
-                    Y = transform(block)
-                    writer.write(Y, labels)
+                    writer.write(transform(block), labels)
                     answered(block)
                     self.n += len(block)
-                    is_silent = is_silent and not Y.any()
                     if self.path is None and time.monotonic() - saved > SAVE_EVERY:
                         self.save_model()
                         saved = time.monotonic()
@@ -520,12 +516,6 @@ class Separate(ReadingOptions):
                 if not self.from_pipe:
                     raise
                 self.stop = error  # samples come once: keep what was made of them
-            if is_silent and self.model is None and self.stop is None:
-                raise io.InputError(
-                    f"{self.reader.name} ended after {counted(self.n, 'samples')}, and "
-                    "every output was zero: give more, or continue later with --model "
-                    "FILE"
-                )
             self.is_complete = True
 
     def names(self) -> list[str]:
