@@ -4,7 +4,6 @@ A function for each format opens a path with `ReadOptions`, and returns a
 `MatrixReader`. `choose_array` chooses one of several arrays.
 """
 
-import math
 import re
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -53,45 +52,22 @@ def open_npz(path: Path, options: ReadOptions) -> MatrixReader:
 
 
 def open_mat(path: Path, options: ReadOptions) -> MatrixReader:
-    """Open a matrix of a .mat file, by default the only one.
-
-    If nRow and nCol say how large an image is, as in the files on which unmixing is
-    compared (Y or V, bands x pixels, beside M and A), the largest matrix with as many
-    pixels is that image.
-    """
+    """Open a matrix of a .mat file, by default the only one."""
     from scipy.io import loadmat, whosmat
 
     try:
-        stored = whosmat(path)
+        kinds = {key: (shape, kind) for key, shape, kind in whosmat(path)}
     except NotImplementedError:
         # MATLAB 7.3 writes HDF5, in which a matrix is known as its transpose
         return open_hdf5(path, replace(options, axis=1 - (options.axis or 0)))
     shapes = {
         key: shape if NUMBER_TYPES.fullmatch(kind) else None
-        for key, shape, kind in stored
+        for key, (shape, kind) in kinds.items()
     }
-    sizes = [key for key in ("nRow", "nCol") if shapes.get(key) == (1, 1)]
-    image = [int(loadmat(path, variable_names=[key])[key].item()) for key in sizes]
-    n_pixels = math.prod(image) if len(image) == 2 and options.axis is None else 0
-    scenes = {
-        key: math.prod(shape)
-        for key, shape in shapes.items()
-        if shape and n_pixels and n_pixels in shape[:2]
-    }
-    if scenes and not options.dataset:
-        chosen = max(scenes, key=scenes.__getitem__)
-        others = [key for key in shapes if key not in (chosen, "nRow", "nCol")]
-        notes = base.describe_choice("array", chosen, others)
-    else:
-        chosen, notes = choose_array(path, shapes, options)
-    if (chosen, "sparse") in [(key, kind) for key, _, kind in stored]:
+    chosen, notes = choose_array(path, shapes, options)
+    if kinds[chosen][1] == "sparse":
         raise InputError(f"{path}: {chosen} is a sparse matrix: save it as a full one")
     matrix = loadmat(path, variable_names=[chosen])[chosen]
-    if chosen in scenes:
-        if len(matrix) != n_pixels:
-            matrix = matrix.T
-        # MATLAB counts pixels down the columns of the image
-        matrix = matrix.reshape(*image, -1, order="F")
     return MatrixReader(str(path), lambda: matrix, options, notes=notes)
 
 
@@ -99,14 +75,14 @@ def open_hdf5(path: Path, options: ReadOptions) -> MatrixReader:
     """Open a dataset of an HDF5 file, by default the only one, or the only matrix."""
     h5py = import_optional("h5py", "reading HDF5 (a .mat file of MATLAB 7.3 is one)")
     file = h5py.File(path, "r")
-    arrays: dict[str, Any] = {}
-
-    def add(name: str, item: Any) -> None:
-        # MATLAB's text and cells have their parts below #refs#
-        if isinstance(item, h5py.Dataset) and not name.startswith("#"):
-            arrays[name] = item
-
-    file.visititems(add)
+    items: list[tuple[str, Any]] = []
+    file.visititems(lambda *item: items.append(item))
+    # MATLAB's text and cells have their parts below #refs#
+    arrays = {
+        name: item
+        for name, item in items
+        if isinstance(item, h5py.Dataset) and not name.startswith("#")
+    }
     shapes = _shapes(arrays)
     for name, array in arrays.items():
         if array.attrs.get("MATLAB_class") in (b"char", b"cell"):

@@ -6,6 +6,7 @@ opens them; `read_image` reads one image.
 
 import logging
 import math
+import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
@@ -28,7 +29,6 @@ _INTENSITIES = ("MINISBLACK", "MINISWHITE", "RGB", "PALETTE")
 _JPEG = 7
 _ORIENTATION = 274  # number of this tag, in EXIF and in TIFF
 _NO_DATA = 42113  # of GDAL
-_MICROMETRES = {"nm": 1e-3, "µm": 1.0, "mm": 1e3}
 _DARKEST = 1e-6  # of the brightest pixel, in images of floats
 _SMALLER = "crop it, or save the mixtures as .npy or .h5"
 
@@ -39,14 +39,12 @@ class Stack(NamedTuple):
     pages: Array  # pages x height x width (x bands)
     notes: Sequence[str]
     names: Sequence[str] = ()  # of the pages
-    # height and width of a pixel in micrometres
-    pixel_size: tuple[float, float] | None = None
 
 
 def open_images(paths: Sequence[Path], options: ReadOptions) -> MatrixReader:
     """Open several images of one shape, a TIFF of several pages, or one in colour."""
     name = str(paths[0]) if len(paths) == 1 else f"{len(paths)} images"
-    images, notes, file = _read_stack(paths)
+    images, notes, names = _read_stack(paths)
     if len(paths) > 1 and images.ndim == 4:
         notes.append(
             "they are in colour: an image is a mixture, and each colour of a pixel a"
@@ -62,9 +60,8 @@ def open_images(paths: Sequence[Path], options: ReadOptions) -> MatrixReader:
     matrix = images.reshape(len(images), -1)
     if options.optical_density:
         matrix = _absorbance(matrix, name)
-    header = [*file.names]
-    if len(images) != len(header):
-        header = [f"mixture_{i}" for i in range(1, len(images) + 1)]
+    if len(images) != len(names):
+        names = [f"mixture_{i}" for i in range(1, len(images) + 1)]
     if len(images) > images.shape[2] and len(paths) == 1:
         size = f"{len(images)} pages of {images.shape[1]} x {images.shape[2]} pixels"
         notes.append(
@@ -72,34 +69,31 @@ def open_images(paths: Sequence[Path], options: ReadOptions) -> MatrixReader:
             " each band as a page"
         )
     options = replace(options, axis=1)
-    reader = MatrixReader(name, lambda: matrix, options, header, notes)
+    reader = MatrixReader(name, lambda: matrix, options, [*names], notes)
     reader.image_shape = images.shape[1:]
-    reader.pixel_size = file.pixel_size
     return reader
 
 
-def _read_stack(paths: Sequence[Path]) -> tuple[Array, list[str], Stack]:
-    """Return the images of all files, of one shape, notes, and the last file."""
-    stacks: list[Array] = []
+def _read_stack(paths: Sequence[Path]) -> tuple[Array, list[str], Sequence[str]]:
+    """Return the images of all files, of one shape, notes, and names of the pages."""
+    stacks = []
     notes = []
     for path in paths:
-        file = _read(path)
-        pages = file.pages
-        notes += [note if len(paths) == 1 else f"{path}: {note}" for note in file.notes]
+        pages, said, names = _read(path)
+        notes += [note if len(paths) == 1 else f"{path}: {note}" for note in said]
         stacks.append(pages[..., 0] if pages.shape[3:] == (1,) else pages)
         if len(paths) > 1 and len(pages) > 1:
             raise InputError(
                 f"{path} has {len(pages)} images: separate one stack, and apply its"
                 " model to the others"
             )
-        shape = stacks[-1].shape[1:]
-        first = stacks[0].shape[1:]
+        first, shape = (images.shape[1:] for images in (stacks[0], stacks[-1]))
         if shape != first:
             raise InputError(
                 f"{path} is {shape}, and {paths[0]} {first}: give images of one shape"
             )
     # one stack may be mapped from disk, and is not copied
-    return stacks[0] if len(paths) == 1 else np.concatenate(stacks), notes, file
+    return stacks[0] if len(paths) == 1 else np.concatenate(stacks), notes, names
 
 
 def _absorbance(matrix: Array, name: str) -> Array:
@@ -114,8 +108,7 @@ def _absorbance(matrix: Array, name: str) -> Array:
             " and more, not all 0"
         )
     darkest = _DARKEST * brightest if matrix.dtype.kind == "f" else 1.0
-    absorbance: Array = np.log10(brightest / np.maximum(matrix, darkest))
-    return absorbance
+    return np.log10(brightest / np.maximum(matrix, darkest))
 
 
 def read_image(path: Path) -> Array:
@@ -123,8 +116,7 @@ def read_image(path: Path) -> Array:
     pages = _read(path).pages
     if len(pages) > 1:
         raise InputError(f"{path} has {len(pages)} images: save each of them as a file")
-    image: Array = pages[0]
-    return image
+    return pages[0]
 
 
 def _read(path: Path) -> Stack:
@@ -141,8 +133,7 @@ def _picture(path: Path) -> Stack:
     operations = import_optional("PIL.ImageOps", "reading images")
     with path.open("rb") as file:
         start = file.read(26)
-    is_png_of_16_bits = start.startswith(b"\x89PNG") and start[24:25] == b"\x10"
-    if is_png_of_16_bits and start[25:26] != b"\0":
+    if re.match(rb"\x89PNG.{20}\x10[^\0]", start, re.DOTALL):
         raise InputError(
             f"{path} is a colour PNG of 16 bits, which is read as 8 bits: save it as"
             " TIFF"
@@ -191,9 +182,8 @@ def _tiff(path: Path) -> Stack:
         page = file.pages[0]
         images: Array = file.asarray(slice(None), out="memmap")
         images = images.reshape(-1, *page.shape)
-        notes, names, pixel_size = _describe(path, file)
-        is_palette = _meaning(page) == "PALETTE"
-        palette = page.colormap if is_palette else None
+        notes, names = _describe(path, file)
+        palette = page.colormap if _meaning(page) == "PALETTE" else None
         extra = page.extrasamples
     if skipped:
         raise InputError(f"{path} cannot be read: {skipped[0].getMessage()}")
@@ -208,7 +198,7 @@ def _tiff(path: Path) -> Stack:
         if alpha:
             images = np.delete(images, alpha, axis=3)
             notes.append("its transparency was left out")
-    return Stack(images, notes, names, pixel_size)
+    return Stack(images, notes, names)
 
 
 def _meaning(page: Any) -> Any:
@@ -243,10 +233,8 @@ def _check_pages(path: Path, file: Any) -> None:
         raise InputError(f"{path} holds colours as {meaning}: save it as RGB")
 
 
-def _describe(
-    path: Path, file: Any
-) -> tuple[list[str], list[str], tuple[float, float] | None]:
-    """Return notes, and the names and the pixel size that a TIFF states."""
+def _describe(path: Path, file: Any) -> tuple[list[str], list[str]]:
+    """Return notes, and the names of the pages that a TIFF states."""
     page = file.pages[0]
     notes = ["in it 0 is white"] if _meaning(page) == "MINISWHITE" else []
     orientation = page.tags.valueof(_ORIENTATION, 1)
@@ -258,26 +246,17 @@ def _describe(
     no_data = page.tags.valueof(_NO_DATA)
     if no_data is not None:
         notes += base.describe_attributes({"missing_value": no_data})
-    names: list[str] = []
-    pixel_size = None
+    n_pages = len(file.pages)
+    names = []
+    sizes: Sequence[int] = (1, 1, 1)
     if file.is_ome:
-        names, pixel_size = _ome(path, file.ome_metadata, len(file.pages), notes)
-    stated = file.imagej_metadata or {}
-    sizes = [int(stated.get(name, 1)) for name in ("channels", "slices", "frames")]
-    _check_planes(path, sizes, len(file.pages), notes)
-    return notes, names, pixel_size
-
-
-def _check_planes(
-    path: Path, sizes: Sequence[int], n_pages: int, notes: list[str]
-) -> None:
-    """Raise if the pages are channels at several depths or times.
-
-    If they are depths or times alone, add a note.
-    """
+        names, sizes = _ome(file.ome_metadata, n_pages, notes)
+    elif file.is_imagej:
+        stated = file.imagej_metadata
+        sizes = [int(stated.get(name, 1)) for name in ("channels", "slices", "frames")]
     channels, depths, times = sizes
     if depths * times <= 1 or math.prod(sizes) != n_pages:
-        return
+        return notes, names
     what = f"its {n_pages} pages are {depths} depths and {times} times"
     if channels > 1:
         raise InputError(
@@ -285,35 +264,30 @@ def _check_planes(
             " them side by side: a page for each channel"
         )
     notes.append(f"{what}, and are read as mixtures")
+    return notes, names
 
 
 def _ome(
-    path: Path, description: Any, n_pages: int, notes: list[str]
-) -> tuple[list[str], tuple[float, float] | None]:
-    """Return the names of the channels, if these are the pages, and the pixel size.
-
-    Notes say what is not in the file.
+    description: Any, n_pages: int, notes: list[str]
+) -> tuple[list[str], Sequence[int]]:
+    """Return the names of the channels, if these are the pages, and the numbers of
+    channels, depths and times. Notes say what is not in the file.
     """
     parse = import_optional("defusedxml.ElementTree", "reading OME-TIFF").fromstring
     pixels = parse(description).find(".//{*}Pixels")
     if pixels is None:
-        return [], None
+        return [], (1, 1, 1)
     sizes = [int(pixels.get(f"Size{axis}", 1)) for axis in "CZT"]
-    _check_planes(path, sizes, n_pages, notes)
     channels = pixels.findall("{*}Channel")
     n_planes = math.prod(sizes)
-    samples = [int(channel.get("SamplesPerPixel", 1)) for channel in channels]
-    if n_planes > n_pages and all(n == 1 for n in samples):
+    in_colour = any(channel.get("SamplesPerPixel", "1") != "1" for channel in channels)
+    if n_planes > n_pages and not in_colour:
         notes.append(
             f"it holds {n_pages} of {n_planes} images: other files, which its OME"
             " metadata name, are not opened"
         )
     names = [printable(channel.get("Name") or "") for channel in channels]
-    if len(names) != n_pages or not all(names) or len({*names}) != n_pages:
+    # names of all pages, which differ
+    if len(names) != n_pages or len({*filter(None, names)}) != n_pages:
         names = []
-    height, width = [
-        float(pixels.get(f"PhysicalSize{axis}", 0))
-        * _MICROMETRES.get(pixels.get(f"PhysicalSize{axis}Unit", "µm"), 0.0)
-        for axis in "YX"
-    ]
-    return names, (height, width) if min(height, width) > 0 else None
+    return names, sizes

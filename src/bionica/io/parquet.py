@@ -38,10 +38,7 @@ class ParquetReader(Reader):
                 template = "{}, column {!r} holds {}, not numbers: omit it from {use:=}"
                 raise InputError(Message(template, path, field.name, field.type))
         first, _ = next(self.parts(), (np.empty((0, 2)), []))
-        integers = integer_columns(first) if len(first) else []
-        if integers:
-            listed = ", ".join(map(self.column, integers))
-            self.notes.append(Message(base.UNLIKE, listed))
+        self.note_unlike(integer_columns(first) if len(first) else [])
 
     def _labels(self, schema: Any) -> tuple[dict[int, str], list[int]]:
         """Return which columns are labels, and why, and which only have such a name."""

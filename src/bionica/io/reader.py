@@ -28,8 +28,6 @@ from bionica.io.columns import Array, wavelengths_in
 Labels = list[Array]
 
 LARGEST = 2**28  # bytes that are decoded at once
-#: A note of labels that may not be named so.
-UNLIKE = "unlike the others, and read as a mixture: {} ({skip:=} omits it)"
 _RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 
 
@@ -232,8 +230,6 @@ class Reader(ExitStack):
     n_samples: int | None = None  # known after `sample` and `read` at the latest
     image_shape: tuple[int, ...] | None = None  # if the samples are pixels
     decimal: str = "."  # the decimal point of text
-    # height and width of a pixel in micrometres
-    pixel_size: tuple[float, float] | None = None
     header: list[str] | None = None  # names of all columns of the file
     # For pipes, these are set after the first block.
     columns: Sequence[int] = ()  # indices of the columns that are mixtures
@@ -255,6 +251,12 @@ class Reader(ExitStack):
         self.options = options
         # what was left out, and what was taken for a header
         self.notes: list[str] = []
+
+    def note(self, template: str, *values: object) -> None:
+        """Add what the user should know, once."""
+        note = Message(template, *values)
+        if note not in self.notes:
+            self.notes.append(note)
 
     # --- columns
 
@@ -309,7 +311,15 @@ class Reader(ExitStack):
         line = "row" if self.axis else "column"
         listed = [f"{line} {j + 1} ({word})" for j, word in columns.items()]
         if listed:
-            self.notes.append(Message(template, ", ".join(listed)))
+            self.note(template, ", ".join(listed))
+
+    def note_unlike(self, mixtures: Sequence[int]) -> None:
+        """Add a note that names mixtures which may be labels, if there are any."""
+        if mixtures:
+            self.note(
+                "unlike the others, and read as a mixture: {} ({skip:=} omits it)",
+                ", ".join(map(self.column, mixtures)),
+            )
 
     def _numbers(self, option: str, text: str | None, width: int) -> set[int]:
         """Return the indices of the columns that an option names."""
@@ -343,7 +353,7 @@ class Reader(ExitStack):
     @property
     def layout(self) -> dict[str, Any]:
         """What `open_writer` takes to write sources as this input is laid out."""
-        names = ("image_shape", "pixel_size", "label_names", "label_types", "decimal")
+        names = ("image_shape", "label_names", "label_types", "decimal")
         return {name: getattr(self, name) for name in names}
 
     # --- samples

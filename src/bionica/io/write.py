@@ -228,7 +228,6 @@ def _save_tiff(
     path: Path,
     rows: Array,
     shape: tuple[int, ...],
-    pixel_size: tuple[float, float] | None,
     channels: Sequence[str],
 ) -> None:
     """Write a page for each source in float32, as OME if it has channels."""
@@ -236,25 +235,19 @@ def _save_tiff(
     pages = (
         np.ascontiguousarray(source, np.float32).reshape(shape) for source in rows.T
     )
-    form: dict[str, Any] = {
-        "shape": (rows.shape[1], *shape),
-        "dtype": np.float32,
-        "photometric": "rgb" if len(shape) == 3 else "minisblack",
-    }
-    if pixel_size:
-        form["resolution"] = (1e4 / pixel_size[1], 1e4 / pixel_size[0])
-        form["resolutionunit"] = "CENTIMETER"
+    metadata: dict[str, Any] = {}
     if channels:
-        metadata = form["metadata"] = {
-            "axes": "CYXS"[: 1 + len(shape)],
-            "Channel": {"Name": [*channels]},
-        }
-        for axis, size in zip("YX", pixel_size or (), strict=False):
-            metadata[f"PhysicalSize{axis}"] = size
-            metadata[f"PhysicalSize{axis}Unit"] = "µm"
+        metadata["axes"] = "CYXS"[: 1 + len(shape)]
+        metadata["Channel"] = {"Name": [*channels]}
     is_big = rows.size * 4 > 2**31
     with tifffile.TiffWriter(path, bigtiff=is_big, ome=bool(channels)) as file:
-        file.write(pages, **form)
+        file.write(
+            pages,
+            shape=(rows.shape[1], *shape),
+            dtype=np.float32,
+            photometric="rgb" if len(shape) == 3 else "minisblack",
+            metadata=metadata,
+        )
 
 
 def _save_pictures(paths: Sequence[Path], rows: Array, shape: tuple[int, ...]) -> None:
@@ -319,7 +312,6 @@ def open_writer(
     names: Sequence[str] | None = None,
     array: str = "sources",
     decimal: str = ".",
-    pixel_size: tuple[float, float] | None = None,
 ) -> Iterator[Any]:
     """Open a file for sources in the format of its suffix.
 
@@ -327,7 +319,7 @@ def open_writer(
     complete. Text, sheets and Parquet hold the labels of the samples too; `label_types`
     are their types in Arrow, text by default. `names` are those of the sources, `array`
     that of an array in an .npz or HDF5, and `decimal` is the decimal point of text:
-    with a comma, a .csv has ; between numbers. `pixel_size` is that of `Reader`.
+    with a comma, a .csv has ; between numbers.
     """
     suffix = path.suffix.lower()
     names = names or [f"source_{i + 1}" for i in range(n_sources)]
@@ -357,6 +349,6 @@ def open_writer(
                     save(part, rows.reshape(*shape, n_sources), array)
                 elif suffix in TIFF:
                     channels = names if path.stem.lower().endswith(".ome") else ()
-                    _save_tiff(part, rows, image_shape, pixel_size, channels)
+                    _save_tiff(part, rows, image_shape, channels)
                 else:
                     _save_pictures(parts, rows, image_shape)
