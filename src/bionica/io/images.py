@@ -243,9 +243,7 @@ def _describe(path: Path, file: Any) -> tuple[list[str], list[str]]:
             f"its orientation ({orientation}) is not applied: pixels are in the"
             " order of the file"
         )
-    no_data = page.tags.valueof(_NO_DATA)
-    if no_data is not None:
-        notes += base.describe_attributes({"missing_value": no_data})
+    notes += base.describe_attributes({"missing_value": page.tags.valueof(_NO_DATA)})
     n_pages = len(file.pages)
     names = []
     sizes: Sequence[int] = (1, 1, 1)

@@ -51,8 +51,10 @@ _OPUS_UNITS = {
     "PNT": "point",
 }
 #: Channels of a flow cytometer that are not dyes.
-_SCATTER = re.compile(r"(fs|ss)c?\b", re.IGNORECASE)
-_TIME = re.compile(r"(time|hdr)\b", re.IGNORECASE)
+_NO_DYES = {
+    re.compile(r"(fs|ss)c?\b", re.IGNORECASE): "scatter",
+    re.compile(r"(time|hdr)\b", re.IGNORECASE): "time or count",
+}
 #: Suffixes of the numbers of an ENVI header.
 _ENVI_DATA = ("", ".img", ".dat", ".raw", ".bin", ".bsq", ".bil", ".bip")
 
@@ -74,9 +76,7 @@ def read_spc(path: Path) -> Measurement:
     with path.open("rb") as file:
         content = _package("spc_io", "SPC").SPC.from_bytes_io(file)
     axis = content[0].xarray
-    if content.xarray is None and any(
-        not np.array_equal(sub.xarray, axis) for sub in content
-    ):
+    if any(not np.array_equal(sub.xarray, axis) for sub in content):
         raise InputError(
             f"{path} holds {len(content)} spectra with different axes: save them one by"
             " one, or interpolate them"
@@ -175,11 +175,8 @@ def read_fcs(path: Path) -> Measurement:
     if logs:
         X[:, logs] = content.as_array(preprocess=False)[:, logs]
     reasons = dict.fromkeys(logs, "said to be a logarithm")
-    for j, name in enumerate(names):
-        if _SCATTER.match(name):
-            reasons[j] = "scatter"
-        if _TIME.match(name):
-            reasons[j] = "time or count"
+    for pattern, reason in _NO_DYES.items():
+        reasons |= {j: reason for j in range(len(names)) if pattern.match(names[j])}
     notes = []
     if int(content.text.get("nextdata", 0)) > 0:
         notes.append(
@@ -215,7 +212,7 @@ def read_envi(path: Path) -> Measurement:
             " complete"
         )
     ignored = image.metadata.get("data ignore value")
-    notes = describe_attributes({} if ignored is None else {"missing_value": ignored})
+    notes = describe_attributes({"missing_value": ignored})
     return Measurement(
         image.open_memmap(interleave="bip"),
         image.bands.centers or [f"band_{j + 1}" for j in range(image.shape[2])],
@@ -244,42 +241,32 @@ def suffix_of(path: Path) -> str:
 
 def open_instrument(paths: Sequence[Path], options: ReadOptions) -> MatrixReader:
     """Open files of one suffix, which have the same axis."""
-    files = list[Measurement]()
-    labels = list[str]()
-    for path in paths:
-        file = _measurement(path)
-        files.append(file)
-        if file.axis != files[0].axis:
+    first, *others = files = [*map(_measurement, paths)]
+    for path, file in zip(paths, files, strict=True):
+        if file.axis != first.axis:
             raise InputError(
                 f"{path} has another axis than {paths[0]}: interpolate one of them, or"
                 " give them one by one"
             )
-        names = file.labels
-        if len(paths) > 1:
-            # the name of the file, and that of the sample if the file has several
-            if not len(names) == len(file.matrix) > 1:
-                names = [""] * len(file.matrix)
-            names = [f"{path.name} {name}".strip() for name in names]
-        labels += names
-    last = files[-1]
-    name = str(paths[0])
-    matrix = last.matrix
-    if len(paths) > 1:
+    name, matrix, labels = str(paths[0]), first.matrix, first.labels
+    if others:
         name = f"{len(paths)} files"
         if any(np.ndim(file.matrix) != 2 for file in files):
             raise InputError(f"{len(paths)} images: give one at a time")
         matrix = np.concatenate([file.matrix for file in files])
+        # the name of the file, and that of the sample if the file has several
+        labels = [
+            f"{path.name} {label if len(file.labels) > 1 else ''}".strip()
+            for path, file in zip(paths, files, strict=True)
+            for label in file.labels or [""] * len(file.matrix)
+        ]
     notes = dict.fromkeys(note for file in files for note in file.notes)
+    header = [*map(str, first.axis)]
+    reasons = files[-1].reasons
     reader = MatrixReader(
-        name,
-        lambda: matrix,
-        options,
-        [*map(str, last.axis)],
-        [*notes],
-        last.reasons,
-        labels,
+        name, lambda: matrix, options, header, [*notes], reasons, labels
     )
-    reader.unit = last.unit and printable(last.unit)
+    reader.unit = files[-1].unit and printable(files[-1].unit)
     return reader
 
 
@@ -299,15 +286,11 @@ def _measurement(path: Path) -> Measurement:
             matrix = np.asarray(matrix)
     said = [record.getMessage() for record in logged]
     said += [str(warning.message) for warning in warned]
+    names = [f"{x:.12g}" if isinstance(x, float) else str(x) for x in file.axis]
+    notes = [*file.notes, *(text.replace(str(path), path.name) for text in said)]
     return file._replace(
         matrix=matrix,
-        axis=[
-            f"{value:.12g}" if isinstance(value, float) else printable(str(value))
-            for value in file.axis
-        ],
-        labels=[printable(label) for label in file.labels],
-        notes=[
-            *file.notes,
-            *(printable(text.replace(str(path), path.name)) for text in said),
-        ],
+        axis=[*map(printable, names)],
+        labels=[*map(printable, file.labels)],
+        notes=[*map(printable, notes)],
     )

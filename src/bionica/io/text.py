@@ -526,12 +526,14 @@ class TextReader(Reader):
         """
         n = self._n_head
         heads = (numbered[:n], numbered[: n if self._pipe else _PREAMBLE])
-        for words, lines, self.decimal, self._separator in product(
+        for words, lines, decimal, separator in product(
             (False, True), heads, self._decimals, self._separators
         ):
+            self.decimal = decimal
+            self._separator = separator
             rows = self._cells(lines)
             start = self._table_start(rows, words)
-            if start is not None and self.decimal != self._separator:
+            if start is not None and decimal != separator:
                 return start, rows[start : start + n]
         return 0, self._split_evenly(heads[0])
 
