@@ -11,11 +11,11 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from bionica.core.errors import InputError, printable
+from bionica.core.errors import InputError
 from bionica.io import reader as base
 from bionica.io.columns import Array
 from bionica.io.matrix import MatrixReader
@@ -33,18 +33,10 @@ _DARKEST = 1e-6  # of the brightest pixel, in images of floats
 _SMALLER = "crop it, or save the mixtures as .npy or .h5"
 
 
-class Stack(NamedTuple):
-    """What an image file holds."""
-
-    pages: Array  # pages x height x width (x bands)
-    notes: Sequence[str]
-    names: Sequence[str] = ()  # of the pages
-
-
 def open_images(paths: Sequence[Path], options: ReadOptions) -> MatrixReader:
     """Open several images of one shape, a TIFF of several pages, or one in colour."""
     name = str(paths[0]) if len(paths) == 1 else f"{len(paths)} images"
-    images, notes, names = _read_stack(paths)
+    images, notes = _read_stack(paths)
     if len(paths) > 1 and images.ndim == 4:
         notes.append(
             "they are in colour: an image is a mixture, and each colour of a pixel a"
@@ -60,8 +52,7 @@ def open_images(paths: Sequence[Path], options: ReadOptions) -> MatrixReader:
     matrix = images.reshape(len(images), -1)
     if options.optical_density:
         matrix = _absorbance(matrix, name)
-    if len(images) != len(names):
-        names = [f"mixture_{i}" for i in range(1, len(images) + 1)]
+    names = [f"mixture_{i}" for i in range(1, len(images) + 1)]
     if len(images) > images.shape[2] and len(paths) == 1:
         size = f"{len(images)} pages of {images.shape[1]} x {images.shape[2]} pixels"
         notes.append(
@@ -69,17 +60,17 @@ def open_images(paths: Sequence[Path], options: ReadOptions) -> MatrixReader:
             " each band as a page"
         )
     options = replace(options, axis=1)
-    reader = MatrixReader(name, lambda: matrix, options, [*names], notes)
+    reader = MatrixReader(name, lambda: matrix, options, names, notes)
     reader.image_shape = images.shape[1:]
     return reader
 
 
-def _read_stack(paths: Sequence[Path]) -> tuple[Array, list[str], Sequence[str]]:
-    """Return the images of all files, of one shape, notes, and names of the pages."""
+def _read_stack(paths: Sequence[Path]) -> tuple[Array, list[str]]:
+    """Return the images of all files, of one shape, and notes."""
     stacks = []
     notes = []
     for path in paths:
-        pages, said, names = _read(path)
+        pages, said = _read(path)
         notes += [note if len(paths) == 1 else f"{path}: {note}" for note in said]
         stacks.append(pages[..., 0] if pages.shape[3:] == (1,) else pages)
         if len(paths) > 1 and len(pages) > 1:
@@ -93,7 +84,7 @@ def _read_stack(paths: Sequence[Path]) -> tuple[Array, list[str], Sequence[str]]
                 f"{path} is {shape}, and {paths[0]} {first}: give images of one shape"
             )
     # one stack may be mapped from disk, and is not copied
-    return stacks[0] if len(paths) == 1 else np.concatenate(stacks), notes, names
+    return stacks[0] if len(paths) == 1 else np.concatenate(stacks), notes
 
 
 def _absorbance(matrix: Array, name: str) -> Array:
@@ -113,13 +104,14 @@ def _absorbance(matrix: Array, name: str) -> Array:
 
 def read_image(path: Path) -> Array:
     """Return the only image of a file, height x width (x colours)."""
-    pages = _read(path).pages
+    pages, _ = _read(path)
     if len(pages) > 1:
         raise InputError(f"{path} has {len(pages)} images: save each of them as a file")
     return pages[0]
 
 
-def _read(path: Path) -> Stack:
+def _read(path: Path) -> tuple[Array, list[str]]:
+    """Return pages x height x width (x bands), and notes."""
     with explain_errors(str(path)):
         return (_tiff if path.suffix.lower() in TIFF else _picture)(path)
 
@@ -127,7 +119,7 @@ def _read(path: Path) -> Stack:
 # --- PNG, JPEG, BMP
 
 
-def _picture(path: Path) -> Stack:
+def _picture(path: Path) -> tuple[Array, list[str]]:
     """Read a PNG, JPEG or BMP."""
     pillow = import_optional("PIL.Image", "reading images")
     operations = import_optional("PIL.ImageOps", "reading images")
@@ -160,13 +152,13 @@ def _picture(path: Path) -> Stack:
             if image.mode.startswith("P"):
                 image = image.convert("RGB")
             array = np.asarray(image)
-    return Stack((array[..., :-1] if has_alpha else array)[np.newaxis], notes)
+    return (array[..., :-1] if has_alpha else array)[np.newaxis], notes
 
 
 # --- TIFF
 
 
-def _tiff(path: Path) -> Stack:
+def _tiff(path: Path) -> tuple[Array, list[str]]:
     """Read the pages of a TIFF, which are copied to disk.
 
     Series are not asked for: those of OME may be in other files.
@@ -182,7 +174,7 @@ def _tiff(path: Path) -> Stack:
         page = file.pages[0]
         images: Array = file.asarray(slice(None), out="memmap")
         images = images.reshape(-1, *page.shape)
-        notes, names = _describe(path, file)
+        notes = _describe(path, file)
         palette = page.colormap if _meaning(page) == "PALETTE" else None
         extra = page.extrasamples
     if skipped:
@@ -190,7 +182,7 @@ def _tiff(path: Path) -> Stack:
     if palette is not None:
         base.check_size(str(path), 6 * images.size, _SMALLER)
         notes.append("the colours of its palette were read")
-        return Stack(np.moveaxis(palette[:, images], 0, 3), notes)
+        return np.moveaxis(palette[:, images], 0, 3), notes
     if "S" in page.axes:
         images = np.moveaxis(images, page.axes.index("S") + 1, 3)
         n_colours = images.shape[3] - len(extra)
@@ -198,7 +190,7 @@ def _tiff(path: Path) -> Stack:
         if alpha:
             images = np.delete(images, alpha, axis=3)
             notes.append("its transparency was left out")
-    return Stack(images, notes, names)
+    return images, notes
 
 
 def _meaning(page: Any) -> Any:
@@ -233,8 +225,8 @@ def _check_pages(path: Path, file: Any) -> None:
         raise InputError(f"{path} holds colours as {meaning}: save it as RGB")
 
 
-def _describe(path: Path, file: Any) -> tuple[list[str], list[str]]:
-    """Return notes, and the names of the pages that a TIFF states."""
+def _describe(path: Path, file: Any) -> list[str]:
+    """Return notes of what a TIFF states."""
     page = file.pages[0]
     notes = ["in it 0 is white"] if _meaning(page) == "MINISWHITE" else []
     orientation = page.tags.valueof(_ORIENTATION, 1)
@@ -245,47 +237,19 @@ def _describe(path: Path, file: Any) -> tuple[list[str], list[str]]:
         )
     notes += base.describe_attributes({"missing_value": page.tags.valueof(_NO_DATA)})
     n_pages = len(file.pages)
-    names = []
-    sizes: Sequence[int] = (1, 1, 1)
     if file.is_ome:
-        names, sizes = _ome(file.ome_metadata, n_pages, notes)
-    elif file.is_imagej:
-        stated = file.imagej_metadata
-        sizes = [int(stated.get(name, 1)) for name in ("channels", "slices", "frames")]
+        notes.append(
+            f"its OME metadata are not read: each of its {n_pages} pages is a mixture"
+        )
+    stated = file.imagej_metadata or {}
+    sizes = [int(stated.get(name, 1)) for name in ("channels", "slices", "frames")]
     channels, depths, times = sizes
-    if depths * times <= 1 or math.prod(sizes) != n_pages:
-        return notes, names
+    if depths * times == 1 or math.prod(sizes) != n_pages:
+        return notes
     what = f"its {n_pages} pages are {depths} depths and {times} times"
     if channels > 1:
         raise InputError(
             f"{path}: {what} of {channels} channels: save one depth and time, or put"
             " them side by side: a page for each channel"
         )
-    notes.append(f"{what}, and are read as mixtures")
-    return notes, names
-
-
-def _ome(
-    description: Any, n_pages: int, notes: list[str]
-) -> tuple[list[str], Sequence[int]]:
-    """Return the names of the channels, if these are the pages, and the numbers of
-    channels, depths and times. Notes say what is not in the file.
-    """
-    parse = import_optional("defusedxml.ElementTree", "reading OME-TIFF").fromstring
-    pixels = parse(description).find(".//{*}Pixels")
-    if pixels is None:
-        return [], (1, 1, 1)
-    sizes = [int(pixels.get(f"Size{axis}", 1)) for axis in "CZT"]
-    channels = pixels.findall("{*}Channel")
-    n_planes = math.prod(sizes)
-    in_colour = any(channel.get("SamplesPerPixel", "1") != "1" for channel in channels)
-    if n_planes > n_pages and not in_colour:
-        notes.append(
-            f"it holds {n_pages} of {n_planes} images: other files, which its OME"
-            " metadata name, are not opened"
-        )
-    names = [printable(channel.get("Name") or "") for channel in channels]
-    # names of all pages, which differ
-    if len(names) != n_pages or len({*filter(None, names)}) != n_pages:
-        names = []
-    return names, sizes
+    return [*notes, f"{what}, and are read as mixtures"]

@@ -180,15 +180,9 @@ def _save_array(path: Path, suffix: str, rows: Array, name: str) -> None:
                 np.savez(file, **{name: rows})  # type: ignore[arg-type]
 
 
-def _save_tiff(
-    path: Path,
-    rows: Array,
-    shape: tuple[int, ...],
-    channels: Sequence[str],
-) -> None:
-    """Write a page for each source in float32, as OME if it has channels."""
+def _save_tiff(path: Path, rows: Array, shape: tuple[int, ...]) -> None:
+    """Write a page for each source in float32."""
     tifffile = import_optional("tifffile", "writing TIFF")
-    form = {"axes": "CYXS"[: 1 + len(shape)], "Channel": {"Name": [*channels]}}
     tifffile.imwrite(
         path,
         (np.ascontiguousarray(source, np.float32).reshape(shape) for source in rows.T),
@@ -196,8 +190,6 @@ def _save_tiff(
         dtype=np.float32,
         photometric="rgb" if len(shape) == 3 else "minisblack",
         bigtiff=rows.size * 4 > 2**31,
-        ome=bool(channels),
-        metadata=form if channels else {},
     )
 
 
@@ -303,7 +295,6 @@ def open_writer(
                     stack = rows.reshape(*shape, n_sources)
                     _save_array(part, suffix, stack, array)
                 elif suffix in TIFF:
-                    channels = names if path.stem.lower().endswith(".ome") else ()
-                    _save_tiff(part, rows, shape, channels)
+                    _save_tiff(part, rows, shape)
                 else:
                     _save_pictures(parts, rows, shape)
