@@ -16,10 +16,16 @@ from typing import Any
 import numpy as np
 
 from bionica.core.errors import InputError
-from bionica.io import reader as base
 from bionica.io.columns import Array
 from bionica.io.matrix import MatrixReader
-from bionica.io.reader import ReadOptions, explain_errors, import_optional
+from bionica.io.reader import (
+    ReadOptions,
+    check_size,
+    describe_attributes,
+    explain_errors,
+    import_optional,
+    log_records,
+)
 
 TIFF = (".tif", ".tiff")
 IMAGES = (".png", ".jpg", ".jpeg", ".bmp", *TIFF)
@@ -136,7 +142,7 @@ def _picture(path: Path) -> tuple[Array, list[str]]:
         # for others Pillow may start programs
         with pillow.open(path, formats=("PNG", "JPEG", "BMP")) as image:
             n_bytes = math.prod(image.size) * len(image.getbands())
-            base.check_size(str(path), n_bytes, _SMALLER)
+            check_size(str(path), n_bytes, _SMALLER)
             several = getattr(image, "n_frames", 1) > 1
             if several or image.mode in ("CMYK", "LAB", "HSV"):
                 raise InputError(
@@ -167,7 +173,7 @@ def _tiff(path: Path) -> tuple[Array, list[str]]:
     # pages that tifffile cannot read: mixtures would be missing
     skipped: list[logging.LogRecord] = []
     with (
-        base.log_records("tifffile", logging.ERROR, skipped.append),
+        log_records("tifffile", logging.ERROR, skipped.append),
         tifffile.TiffFile(path) as file,
     ):
         _check_pages(path, file)
@@ -180,7 +186,7 @@ def _tiff(path: Path) -> tuple[Array, list[str]]:
     if skipped:
         raise InputError(f"{path} cannot be read: {skipped[0].getMessage()}")
     if palette is not None:
-        base.check_size(str(path), 6 * images.size, _SMALLER)
+        check_size(str(path), 6 * images.size, _SMALLER)
         notes.append("the colours of its palette were read")
         return np.moveaxis(palette[:, images], 0, 3), notes
     if "S" in page.axes:
@@ -203,7 +209,7 @@ def _check_pages(path: Path, file: Any) -> None:
     pages = [*file.pages]
     for i, page in enumerate(pages, 1):
         if page.compression != 1:
-            base.check_size(f"{path}, page {i}", page.nbytes, _SMALLER)
+            check_size(f"{path}, page {i}", page.nbytes, _SMALLER)
         elif page.size * page.bitspersample > 8 * path.stat().st_size:
             raise InputError(
                 f"{path}, page {i} has {page.size:,} values, more than the file: it"
@@ -235,7 +241,7 @@ def _describe(path: Path, file: Any) -> list[str]:
             f"its orientation ({orientation}) is not applied: pixels are in the"
             " order of the file"
         )
-    notes += base.describe_attributes({"missing_value": page.tags.valueof(_NO_DATA)})
+    notes += describe_attributes({"missing_value": page.tags.valueof(_NO_DATA)})
     n_pages = len(file.pages)
     if file.is_ome:
         notes.append(

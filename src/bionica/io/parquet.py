@@ -8,8 +8,8 @@ import numpy as np
 
 from bionica.core.errors import InputError, Message, printable
 from bionica.io import reader as base
-from bionica.io.arrays import NUMBER_TYPES
 from bionica.io.columns import Array, integer_columns, label_columns
+from bionica.io.matrix import NUMBER_TYPES
 from bionica.io.reader import Labels, Reader, ReadOptions, import_optional
 
 

@@ -45,7 +45,6 @@ from typing import Any
 import numpy as np
 
 from bionica.core.errors import InputError, Message, printable
-from bionica.io import reader as base
 from bionica.io.columns import (
     CHANNEL_NAMES,
     ROW_NAMES,
@@ -55,7 +54,7 @@ from bionica.io.columns import (
     label_columns,
     wavelengths_in,
 )
-from bionica.io.reader import Labels, Reader, ReadOptions
+from bionica.io.reader import Labels, Reader, ReadOptions, check_size
 
 TEXT = (".csv", ".tsv", ".txt", ".dat")
 _CHUNK = 2**20
@@ -211,7 +210,7 @@ def read_lines(
             *lines, rest = (rest + text).split("\n")
             yield lines
             # cells take ten times its memory
-            base.check_size(f"a line of {name}", 10 * len(rest), "save it as .npy")
+            check_size(f"a line of {name}", 10 * len(rest), "save it as .npy")
     yield [rest] if rest else []
 
 
@@ -739,7 +738,7 @@ class TextReader(Reader):
         first = self._first_line - bool(self.header)
         numbered = [*enumerate(chain.from_iterable(self._open_lines()), 1)][first - 1 :]
         n_bytes = sum(len(line) for _, line in numbered)
-        base.check_size(self.name, n_bytes, "save it as .npy or .h5")
+        check_size(self.name, n_bytes, "save it as .npy or .h5")
         rows = {
             i: cells_of(line, self._separator) for i, line in numbered if line.strip()
         }
