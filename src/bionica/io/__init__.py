@@ -4,6 +4,7 @@
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -159,13 +160,14 @@ def _check_together(paths: Sequence[Path]) -> None:
             f"{len(paths)} inputs that are not all images: join tables to one file, or "
             "give images of one shape or files of one instrument"
         )
-    if len({path.resolve() for path in paths}) < len(paths):
-        raise InputError("a file is given twice")
+    for path, n in Counter(map(Path.resolve, paths)).items():
+        if n > 1:
+            raise InputError(f"{path} is given twice")
 
 
 def _check_options(options: ReadOptions, suffix: str, takes: Sequence[str]) -> None:
     """Raise if an option has no meaning for a format, or contradicts another."""
-    for name in _OF_FORMATS.difference(takes):
+    for name in sorted(_OF_FORMATS.difference(takes)):
         value = getattr(options, name)
         if value != getattr(ReadOptions, name):
             template = f"{{{name}:={{!r}}}} has no meaning for a {{}} file: omit it"

@@ -63,14 +63,6 @@ def _package(module: str, purpose: str) -> Any:
     return import_optional(module, f"reading {purpose}", "instruments")
 
 
-def _check_start(path: Path, start: bytes, what: str) -> None:
-    with path.open("rb") as file:
-        if file.read(len(start)) != start:
-            raise InputError(
-                f"{path} is no {what} file: what its suffix says is not what it holds"
-            )
-
-
 def read_spc(path: Path) -> Measurement:
     """The spectra of an SPC file, which have one axis."""
     with path.open("rb") as file:
@@ -96,7 +88,6 @@ def read_opus(path: Path) -> Measurement:
     If there is none, the sample or the reference.
     """
     package = _package("brukeropus", "OPUS")
-    _check_start(path, b"\n\n\xfe\xfe", "OPUS")
     content = package.read_opus(str(path))
     data = [getattr(content, key) for key in content.all_data_keys]
     order = {"sm": 1, "rf": 1, "ig": 2, "ph": 2}
@@ -117,7 +108,6 @@ def read_opus(path: Path) -> Measurement:
 def read_omnic(path: Path) -> Measurement:
     """The spectra of an OMNIC file."""
     package = _package("spectrochempy_omnic", "OMNIC")
-    _check_start(path, b"Spectral ", "OMNIC")
     content = package.OMNICReader(path)
     return Measurement(
         content.data,
@@ -134,7 +124,6 @@ def read_wdf(path: Path) -> Measurement:
     Those of a map are not an image.
     """
     package = _package("renishawWiRE", "WiRE")
-    _check_start(path, b"WDF1", "WiRE")
     content = package.WDFReader(path)
     content.close()
     X = np.reshape(content.spectra, (-1, content.point_per_spectrum))
@@ -193,7 +182,6 @@ def read_envi(path: Path) -> Measurement:
     folder.
     """
     envi = _package("spectral.io.envi", "ENVI")
-    _check_start(path, b"ENVI", "ENVI")
     candidates = [path.with_suffix(suffix) for suffix in _ENVI_DATA]
     files = [file for file in candidates if file.is_file()]
     if len(files) != 1:

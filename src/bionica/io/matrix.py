@@ -79,14 +79,11 @@ class Cube:
 
     def __getitem__(self, index: Any) -> Array:
         """The pixels of a slice, or of these numbers, which rise."""
-        pixels = np.arange(self.shape[0])[index] if isinstance(index, slice) else index
+        pixels = np.arange(self.shape[0])[index]
         y, x = np.divmod(pixels, self._width)
-        lines = np.unique(y)
-        first, last = int(lines[0]), int(lines[-1])
-        if len(lines) == last - first + 1:
-            part: Array = np.asarray(self._array[first : last + 1])[y - first, x]
-            return part
-        return np.concatenate([self._array[int(line)][x[y == line]] for line in lines])
+        if isinstance(index, slice):
+            return np.asarray(self._array[y[0] : y[-1] + 1])[y - y[0], x]
+        return np.concatenate([self._array[i][x[y == i]] for i in np.unique(y)])
 
 
 class MatrixReader(Reader):
@@ -135,6 +132,8 @@ class MatrixReader(Reader):
         self.n_samples = int(array.shape[self.axis])
         self.notes += notes
         self.choose(width, reasons)
+        # a copy takes long
+        self._mixtures = slice(None) if self.n_features == width else self.columns
         self._samples = np.array(samples, str)
         if len(samples):
             self.label_names = ["sample", *self.label_names]
@@ -182,16 +181,12 @@ class MatrixReader(Reader):
 
     def fetch(self, index: Any) -> Array:
         """Return the mixtures of a slice of samples, or of these numbers."""
-        return self._mixtures(self._all_columns(index))
+        return self._all_columns(index)[:, self._mixtures]
 
     def _all_columns(self, index: Any) -> Array:
         array = self._open()
         rows = np.asarray(array[:, index]).T if self.axis else array[index]
         return np.array(rows)
-
-    def _mixtures(self, part: Array) -> Array:
-        # a copy takes long
-        return part if part.shape[1] == self.n_features else part[:, self.columns]
 
     def parts(self) -> Iterator[tuple[Array, Labels]]:
         """Yield samples in blocks of about 4 MiB, cut from what is stored together."""
@@ -204,7 +199,7 @@ class MatrixReader(Reader):
                 if len(self._samples):
                     first = start + i
                     labels.insert(0, self._samples[first : first + rows])
-                yield self._mixtures(part), labels
+                yield part[:, self._mixtures], labels
 
 
 # --- files of arrays

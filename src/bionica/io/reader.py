@@ -99,12 +99,10 @@ def check_archive(archive: zipfile.ZipFile) -> None:
 
 def describe_choice(kind: str, chosen: str, others: Sequence[str]) -> list[str]:
     """Return a note that names what was read of several, and what was not."""
-    if not others:
-        return []
-    more = f" and {len(others) - 20} more" if len(others) > 20 else ""
-    names = ", ".join(map(printable, others[:20]))
-    template = "the {} {} was read, and left out: {}{} ({dataset:=} reads another)"
-    return [Message(template, kind, chosen, names, more)]
+    more = [f"and {len(others) - 20} more"] if len(others) > 20 else []
+    names = ", ".join([*others[:20], *more])
+    template = "the {} {} was read, and left out: {} ({dataset:=} reads another)"
+    return [Message(template, kind, chosen, names)] if others else []
 
 
 def describe_attributes(attributes: Mapping[str, Any]) -> list[str]:
