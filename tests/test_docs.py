@@ -76,7 +76,7 @@ def methods(value):
 
 
 def test_the_reference_has_every_public_name():
-    names = {*public(), "bionica.river.RiverTransformer", "bionica.io.open_reader"}
+    names = {*public(), "bionica.io.open_reader"}
     names.add("bionica.io.ReadOptions")
     functions = [
         value

@@ -247,7 +247,7 @@ def test_a_change_without_a_horizon_is_reported_once(dtype):
 
 
 def on_and_off(n, d, dwell, rng):
-    """Exponential sources, each on and off for random times of this mean, on at first."""
+    """Exponential sources, each on and off for random times of this mean; first on."""
     on = [
         np.repeat(np.arange(1, n + 1) % 2, rng.exponential(dwell, n).astype(int) + 1)[
             :n
