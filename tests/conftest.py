@@ -126,6 +126,17 @@ def worst_correlation(S, Y):
     return np.corrcoef(S.T, Y.T)[:d, d:].max(axis=1).min()
 
 
+def bands(centres, width, k, base=0.0):
+    """Spectra (d, k), each a Gaussian band above a base, on the axis 0 to 1."""
+    distance = np.linspace(0, 1, k) - np.reshape(centres, (-1, 1))
+    return base + np.exp(-0.5 * (distance / width) ** 2)
+
+
+def names_of(diagnosis):
+    """The names of its findings."""
+    return [finding.name for finding in diagnosis.findings]
+
+
 @pytest.fixture(autouse=True)
 def close_figures():
     yield

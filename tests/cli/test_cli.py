@@ -3,7 +3,6 @@
 import io
 import logging
 import os
-import pickle
 import re
 import signal
 import subprocess
@@ -19,10 +18,8 @@ from typer.testing import CliRunner
 import bionica
 from bionica.cli import app, separate, sweep
 from bionica.cli.console import OPTIONS, Console, StandardInput, one_line
-from bionica.cli.console import REMEDIES as SENTENCES
-from bionica.core.errors import Message, message_of
 from bionica.io import InputError
-from bionica.mixtures.verdict.findings import REMEDIES, Finding
+from bionica.mixtures.verdict.findings import REMEDIES
 
 
 def loaded_by(code):
@@ -46,7 +43,7 @@ def test_import_brings_nothing_heavy_and_nothing_optional():
 
 def test_dir_shows_public_names_only():
     assert set(dir(bionica)) == {*bionica.__all__, "__version__"}
-    assert dir(bionica.mixtures.plot) == bionica.mixtures.plot.__all__
+    assert dir(bionica.plot) == bionica.plot.__all__
 
 
 @pytest.mark.parametrize("command", [[], ["separate"], ["apply"], ["sweep"]])
@@ -54,6 +51,19 @@ def test_flags_have_no_type_in_the_help(command):
     text = CliRunner().invoke(app, [*command, "--help"]).output
     assert "--help" in text
     assert "bool" not in text
+
+
+@pytest.fixture
+def ended(tmp_path, monkeypatch):
+    """How a command ends whose input is opened by this function."""
+
+    def end(opened, *before):
+        (tmp_path / "x.csv").write_text("1,2\n3,4\n")
+        monkeypatch.setattr("bionica.io.open_reader", lambda *_, **__: opened())
+        arguments = [*before, "separate", str(tmp_path / "x.csv")]
+        return CliRunner().invoke(app, arguments)
+
+    return end
 
 
 @pytest.mark.parametrize(
@@ -87,109 +97,74 @@ except SystemExit as end:
 # --- the console
 
 
-def ends_in(monkeypatch, work, *before):
-    """Run a command whose work is this."""
-    monkeypatch.setattr("bionica.cli.demo_page.run", work)
-    monkeypatch.setattr("bionica.io.check_folder", lambda *_, **__: None)
-    return CliRunner().invoke(app, [*before, "demo", "--quiet"])
-
-
-def raised(error):
-    raise error
-
-
 @pytest.mark.parametrize(
-    "error",
+    ("error", "status"),
     [
-        InputError("two\nlines"),
-        FileNotFoundError(2, "No such file", "x"),
-        OSError(28, "disk"),
-        MemoryError(),
-        KeyboardInterrupt(),
+        (InputError("two\nlines"), 1),
+        (FileNotFoundError(2, "No such file", "x"), 1),
+        (OSError(28, "disk"), 1),
+        (MemoryError(), 1),
+        (KeyboardInterrupt(), 130),
     ],
 )
-def test_what_is_not_our_fault_ends_in_one_line(monkeypatch, error):
-    result = ends_in(monkeypatch, lambda *_: raised(error))
-    status = 130 if isinstance(error, KeyboardInterrupt) else 1
-    assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (
-        status,
-        "",
-        1,
-    )
+def test_what_is_not_our_fault_ends_in_one_line(ended, error, status):
+    def opened():
+        raise error
 
-
-def internal_error(*_):
-    np.ones(3) + np.ones(4)
-
-
-def library_error(*_):
-    np.linalg.inv(np.ones((2, 3)))
+    result = ended(opened)
+    assert (result.exit_code, result.stdout) == (status, "")
+    assert result.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize(
-    "fault", [internal_error, library_error, lambda *_: int("x"), lambda *_: [][1]]
+    "fault",
+    [
+        lambda: np.ones(3) + np.ones(4),
+        lambda: np.linalg.inv(np.ones((2, 3))),
+        lambda: int("x"),
+        lambda: [][1],
+    ],
 )
-def test_an_internal_error_is_not_called_the_users(monkeypatch, fault):
-    """A ValueError that NumPy raises inside bionica is a fault of bionica, with the status of one."""
-    result = ends_in(monkeypatch, fault)
-    assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (70, "", 1)
+def test_an_internal_error_is_not_called_the_users(ended, fault):
+    """A ValueError that NumPy raises inside bionica is a fault of bionica, with the
+    status of one.
+    """
+    result = ended(fault)
+    assert (result.exit_code, result.stdout) == (70, "")
+    assert result.stderr.count("\n") == 1
     assert "--debug" in result.stderr
-    shown = ends_in(monkeypatch, fault, "--debug")
+    shown = ended(fault, "--debug")
     assert shown.exit_code == 70
     assert shown.stderr.startswith("Traceback (most recent call last)")
     assert "--debug" not in shown.stderr
 
 
-def test_an_error_that_the_library_raises_about_a_parameter_is_the_users(monkeypatch):
-    assert (
-        ends_in(monkeypatch, lambda *_: bionica.datasets.paper_mixing("d4")).exit_code
-        == 1
-    )
+def test_an_error_that_the_library_raises_about_a_parameter_is_the_users(ended):
+    assert ended(lambda: bionica.datasets.paper_mixing("d4")).exit_code == 1
 
 
 def test_remedies_and_messages_name_options():
     """Nothing of Python is left of a remedy, or of a message about a parameter."""
-    for key in REMEDIES:
-        told = one_line(Finding("constant", remedies=(key,)).text())
-        assert told.startswith("X does not vary") and told.endswith(".")
-        assert not re.search(r"\w=|X\.T|_mixing|use \w+(NICA|Cone)|[{}]", told), told
-    for template, shown in (
-        (
-            "{n_components:=6} is too large, {n_components:=None}",
-            "--sources 6 is too large, --sources auto",
-        ),
-        (
-            "pass {axis:=1}, {header:=False} or {skip:='3'}",
-            "pass --axis 1, --no-header or --skip '3'",
-        ),
-        (
-            "{transpose:Pass X.T}",
-            "Pass --axis 1",
-        ),
-    ):
-        assert one_line(Message(template)) == shown
-
-
-def test_a_message_keeps_its_fields_on_the_way():
-    """Values are no templates, and parameters of a part are those of the whole."""
-    part = Message("leave it out with {skip:='{}'}", 2)
-    whole = pickle.loads(
-        pickle.dumps(InputError(Message("{}: {}", "x{axis}=1.csv", part)))
+    for remedy in REMEDIES.values():
+        assert not re.search(
+            r"\w=|X\.T|_mixing|use \w+(NICA|Cone)", one_line(remedy)
+        ), remedy
+    assert (
+        one_line("n_components=6 is too large, n_components=None")
+        == "--sources 6 is too large, --sources auto"
     )
-    assert str(whole) == "x{axis}=1.csv: leave it out with skip='2'"
-    assert one_line(message_of(whole)) == "x{axis}=1.csv: leave it out with --skip '2'"
-    assert one_line("a file named axis=1") == "a file named axis=1"
+    assert (
+        one_line("pass axis=1, header=False or skip='3'; because=1")
+        == "pass --axis 1, --no-header or --skip '3'; because=1"
+    )
 
 
 def test_every_option_that_a_message_names_exists():
     known = {
         name for command in (separate, sweep) for name in command.__annotations__
     } | {"no_header"}
-    for option in re.findall(
-        r"--([a-z-]+)", " ".join([*OPTIONS.values(), *SENTENCES.values()])
-    ):
+    for option in re.findall(r"--([a-z-]+)", " ".join(OPTIONS.values())):
         assert option.replace("-", "_") in known, option
-    assert SENTENCES.keys() - {"omit", "estimate"} <= REMEDIES.keys()
 
 
 def test_a_signal_just_before_a_read_ends_it():
@@ -224,18 +199,17 @@ def test_a_signal_while_samples_are_answered_waits_for_the_next_read():
     assert ended.value.exit_code == 130
 
 
-def test_a_command_runs_outside_the_main_thread_and_says_what_is_logged(monkeypatch):
-    def work(*_):
+def test_a_command_runs_outside_the_main_thread_and_says_what_is_logged(ended):
+    logger = logging.getLogger("bionica.engine")
+
+    def opened():
         logger.info("compiling")
         raise InputError("enough")
 
-    logger = logging.getLogger("bionica.engine")
     assert not logger.isEnabledFor(logging.INFO)
-    monkeypatch.setattr("bionica.cli.demo_page.run", work)
     with ThreadPoolExecutor() as pool:
-        result = pool.submit(CliRunner().invoke, app, ["demo", "-o", "new"]).result()
-    assert result.exit_code == 1
-    assert result.stderr.splitlines()[-2:] == ["compiling", "Error: enough"]
+        result = pool.submit(ended, opened).result()
+    assert (result.exit_code, result.stderr) == (1, "compiling\nError: enough\n")
     assert not logger.isEnabledFor(logging.INFO)
 
 
@@ -273,28 +247,3 @@ def test_what_a_file_says_does_not_reach_the_terminal_as_a_command(tmp_path):
             app, ["separate", str(tmp_path / "x.csv"), "--force", *arguments]
         )
         assert not set("\x1b\x07\x9b") & set(result.output)
-
-
-# ---------------------------------------------------------------------------------------------- --version
-
-
-def test_version_names_what_is_there(monkeypatch, tmp_path):
-    """The package that is imported, not another one behind it on the path."""
-    (tmp_path / "numpy-0.1.dist-info").mkdir()
-    (tmp_path / "numpy-0.1.dist-info" / "METADATA").write_text(
-        "Name: numpy\nVersion: 0.1\n"
-    )
-    monkeypatch.setattr("sys.path", [*sys.path, str(tmp_path)])
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
-    result = CliRunner().invoke(app, ["--version"])
-    assert result.exit_code == 0, result.output
-    lines = result.output.splitlines()
-    assert lines[0] == f"bionica {bionica.__version__}"
-    assert f"numpy {np.__version__}" in lines[2]
-    assert lines[-1] == f"compiled loops: {tmp_path / 'cache'}"
-
-
-def test_version_says_if_the_cache_cannot_be_written(monkeypatch):
-    """A read-only package, no home, or a full disk."""
-    monkeypatch.setattr("os.access", lambda *_: False)
-    assert "set NUMBA_CACHE_DIR" in CliRunner().invoke(app, ["--version"]).output

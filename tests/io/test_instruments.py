@@ -11,7 +11,7 @@ from types import ModuleType, SimpleNamespace
 import numpy as np
 import pytest
 
-from bionica.io import InputError, Measurement, open_reader, register
+from bionica.io import Columns, InputError, Measurement, open_reader, register
 
 X = np.round(np.random.default_rng(0).random((3, 6)), 4)
 WAVENUMBERS = [400.0, 402.0, 404.0, 406.0, 408.0, 410.0]
@@ -51,20 +51,19 @@ def test_jcamp_dx_by_its_description(tmp_path):
     paths = [tmp_path / f"{i}.jdx" for i in range(3)]
     for path, y in zip(paths, X, strict=True):
         path.write_text(jcamp_text(y))
-    with open_reader(paths) as reader:
-        np.testing.assert_allclose(reader.read(), X, atol=1e-12)
-        np.testing.assert_array_equal(reader.wavelengths, WAVENUMBERS)
-        assert reader.unit == "1/CM" and reader.label_names == ["sample"]
-        assert [*next(reader.labelled_blocks())[1][0]] == ["0.jdx", "1.jdx", "2.jdx"]
-    blocks = (
-        "##TITLE=all\n##DATA TYPE=LINK\n##BLOCKS=3\n"
-        + "".join(jcamp_text(y, f"s{i}") for i, y in enumerate(X))
-        + "##END=\n"
-    )
-    (tmp_path / "all.dx").write_text(blocks)
-    with open_reader(tmp_path / "all.dx") as reader:
-        np.testing.assert_allclose(reader.read(), X, atol=1e-12)
-        assert [*next(reader.labelled_blocks())[1][0]] == ["s0", "s1", "s2"]
+    numbers, labels, reader = opened(paths)
+    np.testing.assert_allclose(numbers, X, atol=1e-12)
+    np.testing.assert_array_equal(reader.wavelengths, WAVENUMBERS)
+    assert reader.unit == "1/CM" and reader.label_names == ["sample"]
+    assert labels == ["0.jdx", "1.jdx", "2.jdx"]
+    blocks = "".join(jcamp_text(y, f"s{i}") for i, y in enumerate(X))
+    # with a block that links them, or without
+    linked = f"##TITLE=all\n##DATA TYPE=LINK\n##BLOCKS=3\n{blocks}##END=\n"
+    for text in (linked, blocks):
+        (tmp_path / "all.dx").write_text(text)
+        numbers, labels, _ = opened(tmp_path / "all.dx")
+        np.testing.assert_allclose(numbers, X, atol=1e-12)
+        assert labels == ["s0", "s1", "s2"]
 
 
 def test_jcamp_dx_that_contradicts_itself_is_refused(tmp_path):
@@ -96,6 +95,14 @@ def packed_jcamp(path, lines, n, **more):
 
 
 RAMP = [1, 2, 3, 3, 2, 1, 0, -1, -2, -3]
+
+
+def opened(path):
+    """The numbers of a file, the first of its labels, and its reader."""
+    with open_reader(path) as reader:
+        numbers = reader.read()
+        labels = [column.tolist() for column in next(reader.labelled_blocks())[1]]
+    return numbers, labels[0] if labels else None, reader
 
 
 @pytest.mark.parametrize(
@@ -140,17 +147,11 @@ def test_jcamp_dx_checks_its_lines(tmp_path, lines, n):
 
 def test_jcamp_dx_reads_all_tables_or_none(tmp_path):
     path = tmp_path / "x.dx"
-    # without a block that links them
-    path.write_text("".join(jcamp_text(y, f"s{i}") for i, y in enumerate(X)))
-    with open_reader(path) as reader:
-        np.testing.assert_allclose(reader.read(), X, atol=1e-12)
     path.write_text(jcamp_text(X[0]) + jcamp_text(X[1], first=500.0, last=510.0))
     with pytest.raises(InputError, match=r"holds 2 spectra with different axes"):
         open_reader(path)
-    path.write_text(
-        "##TITLE=x\n##NTUPLES=NMR SPECTRUM\n##DATA TABLE=(X++(R..R)), XYDATA\n0 1"
-        " 2\n##END=\n"
-    )
+    table = "##NTUPLES=NMR SPECTRUM\n##DATA TABLE=(X++(R..R)), XYDATA\n0 1 2\n"
+    path.write_text(f"##TITLE=x\n{table}##END=\n")
     with pytest.raises(InputError, match=r"NTUPLES are not read"):
         open_reader(path)
 
@@ -175,68 +176,48 @@ def spc_bytes(X):
 def test_spc_by_its_description(tmp_path):
     pytest.importorskip("spc_io")
     (tmp_path / "x.spc").write_bytes(spc_bytes(X))
-    with open_reader(tmp_path / "x.spc") as reader:
-        np.testing.assert_allclose(reader.read(), X, atol=1e-6)
-        np.testing.assert_allclose(reader.wavelengths, WAVENUMBERS)
-        assert reader.unit == "cm-1"
-        assert [*next(reader.labelled_blocks())[1][0]] == ["z 0", "z 1", "z 2"]
+    numbers, labels, reader = opened(tmp_path / "x.spc")
+    np.testing.assert_allclose(numbers, X, atol=1e-6)
+    np.testing.assert_allclose(reader.wavelengths, WAVENUMBERS)
+    assert reader.unit == "cm-1"
+    assert labels == ["z 0", "z 1", "z 2"]
 
 
-def test_fcs_as_flowio_writes_it(tmp_path):
+@pytest.fixture
+def fcs(tmp_path):
+    """Write events with flowio."""
     flowio = pytest.importorskip("flowio")
-    events = np.column_stack(
-        [np.arange(5.0), np.random.default_rng(0).random((5, 3)).astype(np.float32)]
-    )
-    with (tmp_path / "x.fcs").open("wb") as file:
-        flowio.create_fcs(
-            file, events.ravel().tolist(), ["Time", "FSC-A", "B530-A", "R660-A"]
-        )
-    with open_reader(tmp_path / "x.fcs") as reader:
-        assert reader.names == ["B530-A", "R660-A"] and reader.label_names == [
-            "Time",
-            "FSC-A",
-        ]
-        np.testing.assert_allclose(reader.read(), events[:, 2:], rtol=1e-6)
-        assert "column 2 (scatter)" in reader.notes[0]
-        assert next(reader.labelled_blocks())[1][0].astype(float).tolist() == [
-            0,
-            1,
-            2,
-            3,
-            4,
-        ]
+
+    def fcs(events, names):
+        with (tmp_path / "x.fcs").open("wb") as file:
+            flowio.create_fcs(file, np.ravel(events).tolist(), names)
+        return tmp_path / "x.fcs"
+
+    return fcs
 
 
-def test_fcs_names_of_other_makers_and_an_end_that_is_off_by_one(tmp_path):
-    flowio = pytest.importorskip("flowio")
-    names = ["HDR-T", "FSC", "SS Log", "FL1 Log", "FSB", "TIME"]
-    with (tmp_path / "x.fcs").open("wb") as file:
-        flowio.create_fcs(file, np.arange(12.0).tolist(), names)
-    content = (tmp_path / "x.fcs").read_bytes()
-    end = flowio.FlowData(str(tmp_path / "x.fcs")).header["data_stop"]
-    (tmp_path / "x.fcs").write_bytes(
-        content.replace(str(end).encode(), str(end + 1).encode()) + b" "
-    )
-    with open_reader(tmp_path / "x.fcs") as reader:
-        assert reader.names == ["FL1 Log", "FSB"]
-        np.testing.assert_array_equal(reader.read(), [[3, 4], [9, 10]])
-        assert "FCS file x.fcs reported incorrect data offset" in reader.notes[0]
+def test_fcs_as_flowio_writes_it(fcs):
+    rng = np.random.default_rng(0)
+    events = np.column_stack([np.arange(5.0), rng.random((5, 3)).astype(np.float32)])
+    numbers, times, reader = opened(fcs(events, ["Time", "FSC-A", "B530-A", "R660-A"]))
+    assert reader.names == ["B530-A", "R660-A"]
+    assert reader.label_names == ["Time", "FSC-A"]
+    np.testing.assert_allclose(numbers, events[:, 2:], rtol=1e-6)
+    assert "column 2 (scatter)" in reader.notes[0]
+    assert [float(time) for time in times] == [0, 1, 2, 3, 4]
 
 
-def test_fcs_numbers_that_are_said_to_be_logarithms(tmp_path):
-    flowio = pytest.importorskip("flowio")
-    with (tmp_path / "x.fcs").open("wb") as file:
-        flowio.create_fcs(
-            file, [400.0, 100.0, 2.0, 600.0, 1000.0, 3.0], ["A", "B", "B log"]
-        )
-    content = (tmp_path / "x.fcs").read_bytes()
+def test_fcs_numbers_that_are_said_to_be_logarithms(fcs):
+    events = [[400.0, 100.0, 2.0], [600.0, 1000.0, 3.0]]
+    path = fcs(events, ["A", "B", "B log"])
+    content = path.read_bytes()
     start = content.index(b"0,0", content.index(b"P3E"))
-    (tmp_path / "x.fcs").write_bytes(content[:start] + b"4,1" + content[start + 3 :])
-    with open_reader(tmp_path / "x.fcs") as reader:
-        assert reader.names == ["A", "B"]
-        assert next(reader.labelled_blocks())[1][0].astype(float).tolist() == [2, 3]
-    with open_reader(tmp_path / "x.fcs", use="1-3") as reader:
-        np.testing.assert_array_equal(reader.read(), [[400, 100, 2], [600, 1000, 3]])
+    path.write_bytes(content[:start] + b"4,1" + content[start + 3 :])
+    _, labels, reader = opened(path)
+    assert reader.names == ["A", "B"]
+    assert [float(label) for label in labels] == [2, 3]
+    with open_reader(path, columns=Columns(use="1-3")) as reader:
+        np.testing.assert_array_equal(reader.read(), events)
 
 
 def stub(monkeypatch, package, name, content):
@@ -246,37 +227,27 @@ def stub(monkeypatch, package, name, content):
 
 
 def test_opus_reads_the_result_and_names_the_rest(tmp_path, monkeypatch):
-    block = lambda key, y: SimpleNamespace(  # noqa: E731
-        key=key,
-        label=f"label of {key}",
-        x=WAVENUMBERS,
-        y=y,
-        params=SimpleNamespace(dxu="WN"),
-    )
+    unit = SimpleNamespace(dxu="WN")
     blocks = {
-        key: block(key, y) for key, y in [("igsm", X[2]), ("sm", X[1]), ("a", X[0])]
+        key: SimpleNamespace(
+            key=key, label=f"label of {key}", x=WAVENUMBERS, y=y, params=unit
+        )
+        for key, y in (("igsm", X[2]), ("sm", X[1]), ("a", X[0]))
     }
-    stub(
-        monkeypatch,
-        "brukeropus",
-        "read_opus",
-        SimpleNamespace(all_data_keys=list(blocks), **blocks),
-    )
+    content = SimpleNamespace(all_data_keys=list(blocks), **blocks)
+    stub(monkeypatch, "brukeropus", "read_opus", content)
     paths = [tmp_path / f"x.{number}" for number in ("0", "0012")]
     for path in paths:
         path.write_bytes(b"\n\n\xfe\xfe")
-    with open_reader(paths) as reader:
-        np.testing.assert_array_equal(reader.read(), X[[0, 0]])
-        assert reader.unit == "cm-1" and [*next(reader.labelled_blocks())[1][0]] == [
-            "x.0",
-            "x.0012",
-        ]
-        assert reader.notes == [
-            "the numbers are label of a; left out: label of igsm, label of sm"
-        ]
+    numbers, labels, reader = opened(paths)
+    np.testing.assert_array_equal(numbers, X[[0, 0]])
+    assert labels == ["x.0", "x.0012"]
+    assert reader.unit == "cm-1"
+    left_out = "left out: label of igsm, label of sm"
+    assert reader.notes == [f"the numbers are label of a; {left_out}"]
 
 
-def test_omnic_and_wire(tmp_path, monkeypatch):
+def test_omnic(tmp_path, monkeypatch):
     content = SimpleNamespace(
         data=X,
         x=WAVENUMBERS,
@@ -286,9 +257,12 @@ def test_omnic_and_wire(tmp_path, monkeypatch):
     )
     stub(monkeypatch, "spectrochempy_omnic", "OMNICReader", content)
     (tmp_path / "x.SPG").write_bytes(b"Spectral Exte File")
-    with open_reader(tmp_path / "x.SPG") as reader:
-        np.testing.assert_array_equal(reader.read(), X)
-        assert reader.unit == "cm^-1" and reader.notes == ["the numbers are absorbance"]
+    numbers, _, reader = opened(tmp_path / "x.SPG")
+    np.testing.assert_array_equal(numbers, X)
+    assert reader.unit == "cm^-1" and reader.notes == ["the numbers are absorbance"]
+
+
+def test_wire(tmp_path, monkeypatch):
     content = SimpleNamespace(
         spectra=X.reshape(3, 1, 6),
         point_per_spectrum=6,
@@ -304,54 +278,25 @@ def test_omnic_and_wire(tmp_path, monkeypatch):
     )
     stub(monkeypatch, "renishawWiRE", "WDFReader", content)
     (tmp_path / "x.wdf").write_bytes(b"WDF1")
-    with open_reader(tmp_path / "x.wdf") as reader:
-        np.testing.assert_array_equal(reader.read(), X)
-        assert [*next(reader.labelled_blocks())[1][0]] == [
-            "x 0 y 0",
-            "x 0.5 y 0",
-            "x 1 y 0",
-        ]
-        assert reader.notes == [
-            "the numbers are counts; the measurement was stopped after 3 of 9 spectra"
-        ]
-
-
-def test_warnings_of_packages_are_notes(tmp_path):
-    def read(path):
-        warnings.warn(f"{path} is odd", stacklevel=1)
-        warnings.warn("a name is old", DeprecationWarning, stacklevel=1)
-        return Measurement(X, WAVENUMBERS)
-
-    register(".TEST", read)
-    (tmp_path / "x.test").write_text("")
-    with open_reader(tmp_path / "x.test") as reader:
-        assert reader.notes == ["x.test is odd"]
+    numbers, labels, reader = opened(tmp_path / "x.wdf")
+    np.testing.assert_array_equal(numbers, X)
+    assert labels == ["x 0 y 0", "x 0.5 y 0", "x 1 y 0"]
+    stopped = "the measurement was stopped after 3 of 9 spectra"
+    assert reader.notes == [f"the numbers are counts; {stopped}"]
 
 
 def envi(path, cube, interleave, **more):
     """The header of the ENVI format, and its numbers in the order that it declares."""
     order = {"bsq": (2, 0, 1), "bil": (0, 2, 1), "bip": (0, 1, 2)}[interleave]
-    path.with_suffix(".img").write_bytes(
-        np.ascontiguousarray(cube.transpose(order), "<f4").tobytes()
-    )
+    numbers = np.ascontiguousarray(cube.transpose(order), "<f4")
+    path.with_suffix(".img").write_bytes(numbers.tobytes())
     lines, samples, bands = cube.shape
-    header = {
-        "samples": samples,
-        "lines": lines,
-        "bands": bands,
-        "header offset": 0,
-        "file type": "ENVI Standard",
-    }
-    header |= {
-        "data type": 4,
-        "interleave": interleave,
-        "byte order": 0,
-        "wavelength units": "nm",
-        **more,
-    }
-    text = "\n".join(f"{key} = {value}" for key, value in header.items())
+    header = f"samples = {samples}\nlines = {lines}\nbands = {bands}\n"
+    header += "header offset = 0\nfile type = ENVI Standard\ndata type = 4\n"
+    header += f"interleave = {interleave}\nbyte order = 0\nwavelength units = nm\n"
+    header += "".join(f"{key} = {value}\n" for key, value in more.items())
     wavelengths = ", ".join(map(str, WAVENUMBERS[:bands]))
-    path.write_text(f"ENVI\n{text}\nwavelength = {{{wavelengths}}}\n")
+    path.write_text(f"ENVI\n{header}wavelength = {{{wavelengths}}}\n")
 
 
 @pytest.mark.parametrize("interleave", ["bsq", "bil", "bip"])
@@ -359,20 +304,18 @@ def test_envi_by_its_description(tmp_path, interleave):
     pytest.importorskip("spectral")
     cube = np.random.default_rng(0).random((4, 5, 6))
     envi(tmp_path / "x.hdr", cube, interleave)
-    opened = []
-    sys.addaudithook(
-        lambda event, arguments: (
-            opened.append(str(arguments[0])) if event == "open" else None
-        )
-    )
+    files = set()
+
+    def hook(event, arguments):
+        if event == "open" and "x." in str(arguments[0]):
+            files.add(str(arguments[0]))
+
+    sys.addaudithook(hook)
     with open_reader(tmp_path / "x.hdr") as reader:
         np.testing.assert_allclose(reader.read(), cube.reshape(-1, 6), rtol=1e-6)
         assert reader.image_shape == (4, 5) and reader.unit == "nm"
         np.testing.assert_array_equal(reader.wavelengths, WAVENUMBERS)
-    assert {name for name in opened if "x." in name} == {
-        str(tmp_path / "x.hdr"),
-        str(tmp_path / "x.img"),
-    }
+    assert files == {str(tmp_path / "x.hdr"), str(tmp_path / "x.img")}
 
 
 def test_envi_that_is_not_complete_is_refused(tmp_path):
@@ -395,50 +338,39 @@ def test_other_bytes_and_a_missing_package_are_said_in_one_sentence(
     path.with_suffix(".img").write_bytes(b"")
     with pytest.raises(InputError, match=r"^[^\n]+$"):
         open_reader(path)
-    for name in (
-        "spc_io",
-        "flowio",
-        "spectral.io.envi",
-        "spectral",
-        "brukeropus",
-        "spectrochempy_omnic",
-        "renishawWiRE",
-    ):
+    packages = "spc_io flowio spectral.io.envi spectral brukeropus spectrochempy_omnic"
+    for name in (*packages.split(), "renishawWiRE"):
         monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(
-        InputError,
-        match=(
-            r"pip install 'bionica\[instruments\]'"
-            if suffix != "jdx"
-            else r"holds no XYDATA"
-        ),
-    ):
+    message = r"pip install 'bionica\[instruments\]'"
+    if suffix == "jdx":
+        message = "holds no XYDATA"
+    with pytest.raises(InputError, match=message):
         open_reader(path)
 
 
-def test_a_small_header_may_stand_for_large_numbers_elsewhere(tmp_path):
-    register(
-        ".TEST",
-        lambda path: Measurement(
-            np.broadcast_to(np.float32(1), (10**5, 1500)), np.arange(1500.0)
+@pytest.mark.parametrize(
+    ("shape", "image", "notes"),
+    [
+        ((3, 6), None, []),
+        (
+            (3, 1, 6),
+            (3, 1),
+            ["a cube of 3 x 1 pixels; its last axis is that of the mixtures"],
         ),
-    )
-    (tmp_path / "x.test").write_text("the numbers are in other files")
-    with open_reader(tmp_path / "x.test") as reader:
-        assert reader.n_samples == 10**5
+    ],
+)
+def test_a_registered_suffix(tmp_path, shape, image, notes):
+    """Warnings of its package are notes too."""
 
+    def read_test(path):
+        warnings.warn(f"{path} is odd", stacklevel=1)
+        warnings.warn("a name is old", DeprecationWarning, stacklevel=1)
+        return Measurement(X.reshape(shape), WAVENUMBERS, notes=["read by hand"])
 
-@pytest.mark.parametrize("cube", [False, True])
-def test_a_registered_suffix(tmp_path, cube):
-    numbers = X.reshape(3, 1, 6) if cube else X
-    register(
-        ".TEST",
-        lambda path: Measurement(numbers, WAVENUMBERS, notes=[path.read_text()]),
-    )
-    (tmp_path / "x.test").write_text("read by hand")
-    with open_reader(tmp_path / "x.test") as reader:
-        np.testing.assert_array_equal(reader.read(), X)
-        assert reader.image_shape == ((3, 1) if cube else None)
-        of_cube = ["a cube of 3 x 1 pixels; its last axis is that of the mixtures"]
-        assert reader.notes == of_cube * cube + ["read by hand"]
-        np.testing.assert_array_equal(reader.wavelengths, WAVENUMBERS)
+    register(".TEST", read_test)
+    (tmp_path / "x.test").write_text("")
+    numbers, _, reader = opened(tmp_path / "x.test")
+    np.testing.assert_array_equal(numbers, X)
+    np.testing.assert_array_equal(reader.wavelengths, WAVENUMBERS)
+    assert reader.image_shape == image
+    assert sorted(reader.notes) == sorted([*notes, "read by hand", "x.test is odd"])

@@ -13,37 +13,26 @@ from bionica import (
     BatchNICA,
     InterneuronNICA,
     MinimumVolumeCone,
-    NonnegativePCA,
     StreamingNICA,
 )
-from bionica.mixtures.cone.count import rough_cones
-from bionica.mixtures.verdict import diagnose
-from bionica.mixtures.verdict.ambiguity import bands
-from bionica.mixtures.verdict.count import count_sources
-from conftest import reaction
+from bionica.mixtures.cone import count
+from bionica.mixtures.verdict import ambiguity
+from bionica.mixtures.verdict.diagnosis import diagnose
+from conftest import names_of, reaction, worst_correlation
 
 RIGHT = pytest.mark.filterwarnings("error::sklearn.exceptions.ConvergenceWarning")
 IGNORED = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
-def mixed(S, k, noise=0.01, seed=0, nonnegative=False):
+def mixed(S, k, noise=0.01, seed=0):
     rng = np.random.default_rng(seed)
-    A = (
-        rng.random((S.shape[1], k))
-        if nonnegative
-        else rng.standard_normal((S.shape[1], k))
-    )
-    X = S @ A
+    X = S @ rng.standard_normal((S.shape[1], k))
     return X + noise * X.std() * rng.standard_normal(X.shape)
 
 
 def sparse(T, d, seed=0):
     rng = np.random.default_rng(seed)
     return rng.random((T, d)) * (rng.random((T, d)) < 0.5)
-
-
-def names(diagnosis):
-    return [one.name for one in diagnosis.findings]
 
 
 @IGNORED
@@ -54,40 +43,17 @@ def test_noise_that_many_mixtures_average_is_named_and_no_problem(k, share=0.41)
     """
     rng = np.random.default_rng(0)
     X = sparse(2000, 3) @ rng.random((3, k))
-    X += np.sqrt(X.var(axis=0).mean() * share / (1 - share)) * rng.standard_normal(
-        X.shape
-    )
+    noise = np.sqrt(X.var(axis=0).mean() * share / (1 - share))
+    X += noise * rng.standard_normal(X.shape)
     found = MinimumVolumeCone(3, random_state=0).fit(X).diagnose(X)
-    assert found.measures.residual == pytest.approx((1 - 3 / k) * share, rel=0.02)
+    residual = found.measures.residual
+    assert residual == pytest.approx((1 - 3 / k) * share, rel=0.02)
+    assert found.ok == (k == 200)
     if found.ok:
-        assert (
-            k == 200
-            and f"{found.measures.residual:.1%} of the variance of X, looks like noise."
-            in found.sentences[0]
-        )
+        said = f"{residual:.1%} of the variance of X, looks like noise."
+        assert said in found.sentences[0]
     else:
-        assert (
-            k == 20
-            and found.findings[0].values["cause"] == "noise"
-            and found.findings[0].remedies == ("average",)
-        )
-
-
-@IGNORED
-def test_a_finding_and_the_table_give_one_error():
-    """Without noise and one source too few: the finding said 21 %, and the table 83 %."""
-    rng = np.random.default_rng(1)
-    X = (rng.exponential(size=(300, 4)) * (rng.random((300, 4)) < 0.7)) @ rng.random(
-        (4, 8)
-    )
-    found = MinimumVolumeCone(3, random_state=0).fit(X).diagnose(X)
-    (finding,) = (one for one in found.findings if one.name == "uncertain")
-    assert (
-        finding.values["error"]
-        == found.uncertainty_.sources[[*finding.sources]].max()
-        > 0.5
-    )
-    assert finding.text().endswith("(the model).") and names(found)[0] == "directions"
+        assert found.findings[0].values["cause"] == "noise"
 
 
 @RIGHT
@@ -98,85 +64,53 @@ def test_a_right_fit_is_called_right(estimator):
     X = mixed(sparse(10_000, 3), 6)
     found = estimator(3, random_state=0).fit(X).diagnose(X)
     assert found.ok, found.details
+    assert found.names == ["source_1", "source_2", "source_3"]
     assert found.uncertainty_.correlation.min() > 0.98
-    assert all(
-        name in found.details and name in found._repr_html_() for name in found.names
-    )
-    assert len(str(found.uncertainty_).splitlines()) == 1 + len(found.names)
+    for name in found.names:
+        assert name in found.details and name in found._repr_html_()
+    assert len(str(found.uncertainty_).splitlines()) == 4
 
 
 @IGNORED
 @pytest.mark.parametrize(
     ("spoil", "expected"),
     [
-        (lambda S, X, rng: X - X.mean(axis=0), "centred"),
-        (lambda S, X, rng: X + 5 * rng.random(X.shape[1]), "directions"),
-        (
-            lambda S, X, rng: mixed(
-                np.column_stack([S, rng.exponential(size=(len(S), 1))]), 8
-            ),
-            "directions",
-        ),
-        (
-            lambda S, X, rng: mixed(S - [0.4, 0, 0], 8),
-            {BatchNICA: "negative", MinimumVolumeCone: "duplicate"},
-        ),
-        (
-            lambda S, X, rng: X + 1.5 * X.std() * rng.standard_normal(X.shape),
-            "uncertain",
-        ),
-        (lambda S, X, rng: np.minimum(X, np.quantile(X, 0.8, axis=0)), "ceiling"),
-        (lambda S, X, rng: X[:12], "uncertain"),
+        (lambda S, X, rng: X - X.mean(axis=0), ["centred"] * 2),
+        (lambda S, X, rng: X + 5 * rng.random(8), ["directions"] * 2),
+        (lambda S, X, rng: mixed(S - [0.4, 0, 0], 8), ["negative", "duplicate"]),
+        (lambda S, X, rng: X + 2 * rng.standard_normal(X.shape), ["uncertain"] * 2),
+        (lambda S, X, rng: X[:12], ["uncertain"] * 2),
     ],
-    ids=[
-        "centred",
-        "background",
-        "one more source",
-        "two signs",
-        "noise",
-        "clipped",
-        "few samples",
-    ],
+    ids=["centred", "background", "two signs", "noise", "few samples"],
 )
-@pytest.mark.parametrize("estimator", [BatchNICA, MinimumVolumeCone])
-def test_what_is_wrong_is_named(estimator, spoil, expected):
+def test_what_is_wrong_is_named(spoil, expected):
     S = sparse(4000, 3)
     X = spoil(S, mixed(S, 8), np.random.default_rng(1))
-    found = estimator(3, random_state=0).fit(X).diagnose(X)
-    assert (expected if isinstance(expected, str) else expected[estimator]) in names(
-        found
-    ), found.details
-
-
-@IGNORED
-def test_transposed_spectra_are_named_and_one_mixture_is_no_fault():
-    X = reaction()[2]
-    X = X[np.random.default_rng(0).permutation(len(X))]
-    assert "transposed" in names(
-        MinimumVolumeCone(3, random_state=0).fit(X.T).diagnose(X.T)
-    )
-    assert BatchNICA(1, random_state=0).fit(X[:, :1]).diagnose(X[:, :1]).ok
+    for estimator, name in zip((BatchNICA, MinimumVolumeCone), expected, strict=True):
+        found = estimator(3, random_state=0).fit(X).diagnose(X)
+        assert name in names_of(found), found.details
 
 
 @pytest.mark.parametrize("rates", [(0.3, 0.1), (0.05, 0.1)])
 def test_true_spectra_lie_inside_the_band_of_a_sheared_solution(rates):
-    """From a nonnegative shear of the true solution, the band reaches the true spectra."""
+    """From a nonnegative shear of the solution, the band reaches the true spectra."""
     C, A, _ = reaction(*rates)
+    X = C @ A
     A = A.T
-    t = 0.9 * np.min(C[1:, 1] / C[1:, 0])
     sheared = A.copy()
-    sheared[:, 0] += t * A[:, 1]
-    found = bands(C @ A.T, np.linalg.pinv(sheared), sheared, np.zeros(3))
+    sheared[:, 0] += 0.9 * np.min(C[1:, 1] / C[1:, 0]) * A[:, 1]
+
+    def bands(A, n_known=0):
+        return ambiguity.bands(X, np.linalg.pinv(A), A, np.zeros(3), n_known=n_known)
+
+    found = bands(sheared)
     true = A[:, 0] * np.linalg.norm(sheared[:, 0]) / np.linalg.norm(A[:, 0])
-    inside = (true > found.mixing_low[:, 0] - 0.02) & (
-        true < found.mixing_high[:, 0] + 0.02
-    )
+    inside = true > found.mixing_low[:, 0] - 0.02
+    inside &= true < found.mixing_high[:, 0] + 0.02
     assert inside.mean() > 0.9
-    known = bands(C @ A.T, np.linalg.pinv(sheared), sheared, np.zeros(3), n_known=1)
+    known = bands(sheared, n_known=1)
     assert known.width[0] < 1e-9 < known.width.max() <= found.width.max() + 0.01
-    assert (
-        bands(C @ A.T, np.linalg.pinv(A), A, np.zeros(3), n_known=3).width.max() < 1e-9
-    )
+    assert bands(A, n_known=3).width.max() < 1e-9
 
 
 @pytest.mark.parametrize(
@@ -187,74 +121,35 @@ def test_a_band_is_wide_where_nonnegativity_decides_nothing(rates, wide):
     spectrum of B.
     """
     C, A, X = reaction(*rates)
-    A = A.T
     cone = MinimumVolumeCone(3, random_state=0).fit(X)
     found = cone.diagnose(X)
-    assert ("ambiguous" in names(found)) == wide
+    assert ("ambiguous" in names_of(found)) == wide
     order = np.argmax(np.corrcoef(C.T, cone.transform(X).T)[:3, 3:], axis=1)
-    true = (
-        A * np.linalg.norm(cone.mixing_[:, order], axis=0) / np.linalg.norm(A, axis=0)
-    )
+    size = np.linalg.norm(cone.spectra_[order], axis=1) / np.linalg.norm(A, axis=1)
+    true = A.T * size
     error = 2 * found.uncertainty_.mixing[:, order]
-    inside = (true > found.band_.mixing_low[:, order] - error) & (
-        true < found.band_.mixing_high[:, order] + error
-    )
+    inside = true > found.band_.mixing_low[:, order] - error
+    inside &= true < found.band_.mixing_high[:, order] + error
     assert inside.mean() > 0.9
 
 
-@IGNORED
-@pytest.mark.parametrize("rates", [(0.08, 0.03), (0.05, 0.1), (0.2, 0.05)])
-def test_a_reaction_with_overlapping_spectra_is_right_or_doubted(rates):
-    C = reaction(*rates)[0]
-    A = np.exp(
-        -(
-            (
-                (np.linspace(0, 1, 121)[:, None] - [0.27, 0.48, 0.75])
-                / [0.13, 0.15, 0.14]
-            )
-            ** 2
-        )
-        / 2
-    )
-    X = C @ A.T + 0.003 * np.random.default_rng(0).standard_normal((len(C), 121))
-    cone = MinimumVolumeCone(3, random_state=0).fit(X)
-    r = np.abs(np.corrcoef(C.T, cone.transform(X).T)[:3, 3:])
-    found = cone.diagnose(X)
-    assert r.max(axis=1).min() > 0.9 or "ambiguous" in names(found)
-    assert (
-        np.sqrt(1 - r.max(axis=1) ** 2)
-        < 2 * found.uncertainty_.sources[r.argmax(axis=1)] + 0.02
-    ).all()
-    assert {"directions", "structure"} & set(
-        names(MinimumVolumeCone(2, random_state=0).fit(X).diagnose(X))
-    )
-
-
 def test_sources_and_spectra_that_reach_zero_leave_nothing_open():
-    S = sparse(500, 3)
     A = np.eye(6)[:, :3]
-    found = bands(S @ A.T, A.T, A, np.zeros(3))
+    found = ambiguity.bands(sparse(500, 3) @ A.T, A.T, A, np.zeros(3))
     np.testing.assert_allclose(found.mixing_high, found.mixing_low, atol=1e-12)
     np.testing.assert_allclose(found.sources, 0, atol=1e-6)
 
 
-@pytest.mark.parametrize("d", [6, 8])
-def test_the_verdict_is_the_same_after_fit_partial_fit_save_and_load(tmp_path, d):
+@IGNORED
+def test_the_verdict_is_the_same_after_fit_partial_fit_save_and_load(tmp_path):
     """A clean uniform stream that is too short to settle, cut in other ways."""
-    S = np.random.default_rng(3).random((700, d))
-    X = mixed(S, d, noise=0.0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        fitted = StreamingNICA(d, random_state=0).fit(X)
-        streamed = (
-            StreamingNICA(d, random_state=0).partial_fit(X[:300]).partial_fit(X[300:])
-        )
-        streamed.save(tmp_path / "model.bionica")
-        loaded = bionica.load(tmp_path / "model.bionica")
-        copied = pickle.loads(pickle.dumps(streamed))
-        verdicts = [one.diagnose(X) for one in (fitted, streamed, loaded, copied)]
-    correlations = np.corrcoef(S.T, streamed.transform(X).T)[:d, d:]
-    assert np.abs(correlations).max(axis=1).min() < 0.9
+    X = mixed(np.random.default_rng(3).random((700, 6)), 6, noise=0.0)
+    fitted = StreamingNICA(6, random_state=0).fit(X)
+    streamed = StreamingNICA(6, random_state=0).partial_fit(X[:300])
+    streamed.partial_fit(X[300:]).save(tmp_path / "model.bionica")
+    loaded = bionica.load(tmp_path / "model.bionica")
+    copied = pickle.loads(pickle.dumps(streamed))
+    verdicts = [one.diagnose(X) for one in (fitted, streamed, loaded, copied)]
     assert not any(verdict.ok for verdict in verdicts)
     assert len({str(verdict) for verdict in verdicts}) == 1
 
@@ -267,10 +162,7 @@ def test_a_stream_that_settled_is_not_doubted_because_half_of_it_would_not():
     S = rng.random((T, d))
     X = S @ rng.standard_normal((d, d))
     network = StreamingNICA(d, random_state=0).fit(X)
-    assert (
-        np.abs(np.corrcoef(S.T, network.transform(X).T)[:d, d:]).max(axis=1).min()
-        > 0.99
-    )
+    assert worst_correlation(S, network.transform(X)) > 0.99
     assert network.diagnose(X).ok
 
 
@@ -287,18 +179,11 @@ def test_a_network_whose_outputs_are_huge_says_so_while_it_learns():
         network.partial_fit(X)
 
 
-def test_X_that_does_not_vary_has_no_scale():
-    X = sparse(500, 2) @ np.ones((2, 4))
-    estimator = BatchNICA(1, random_state=0).fit(X)
-    found = estimator.diagnose(np.tile(X[:1], (50, 1)))
-    assert names(found) == ["scale"]
-
-
 @IGNORED
 def test_scale_is_a_finding_for_nonnegative_ica_only():
     X = mixed(sparse(3000, 3), 6)
     found = BatchNICA(3, random_state=0).fit(X).diagnose(3 * X)
-    assert names(found)[0] == "scale"
+    assert names_of(found)[0] == "scale"
     assert found.findings[0].values["value"] == pytest.approx(9, rel=0.05)
     assert MinimumVolumeCone(3, random_state=0).fit(X).diagnose(3 * X).ok
 
@@ -323,20 +208,19 @@ def test_outliers_that_a_fit_leaves_out_do_not_make_it_wrong():
 
 @IGNORED
 def test_estimated_errors_are_near_true_errors():
-    """Of 30 sources: the logarithms correlate, and two thirds are within a factor of 2."""
+    """Of 30 sources: logarithms correlate, and two thirds are within a factor of 2."""
     estimated = []
     true = []
-    for seed in range(6):
-        T = (500, 1000, 2000, 4000, 8000, 16000)[seed]
-        noise = (0.1, 0.05, 0.03, 0.02, 0.01, 0.003)[seed]
-        S = np.random.default_rng(seed).exponential(size=(T, 5))
+    for seed, noise in enumerate((0.1, 0.05, 0.03, 0.02, 0.01, 0.003)):
+        S = np.random.default_rng(seed).exponential(size=(500 * 2**seed, 5))
         X = mixed(S, 10, noise=noise, seed=seed)
         nica = BatchNICA(5, random_state=0).fit(X)
         Y = nica.transform(X)
         order = np.argmax(np.corrcoef(S.T, Y.T)[:5, 5:], axis=1)
-        scale = np.sum(Y[:, order] * S, axis=0) / np.sum(S**2, axis=0)
-        true += list(np.sqrt(np.mean((Y[:, order] - scale * S) ** 2, axis=0)))
-        estimated += list(nica.diagnose(X).uncertainty_.sources[order])
+        Y = Y[:, order]
+        scale = np.sum(Y * S, axis=0) / np.sum(S**2, axis=0)
+        true += [*np.sqrt(np.mean((Y - scale * S) ** 2, axis=0))]
+        estimated += [*nica.diagnose(X).uncertainty_.sources[order]]
     ratio = np.log(estimated) - np.log(true)
     assert np.corrcoef(np.log(estimated), np.log(true))[0, 1] > 0.7
     assert np.mean(np.abs(ratio) < np.log(2)) > 2 / 3
@@ -361,80 +245,49 @@ def test_fit_warns_once_with_at_most_three_sentences():
     assert [warning.category for warning in caught] == [ConvergenceWarning]
     found = nica.diagnose(X)
     assert len(found.sentences) <= 3 < len(found.details)
-    assert set(names(nica.diagnose(X, refit=False))) <= set(names(found))
+    assert set(names_of(nica.diagnose(X, refit=False))) <= set(names_of(found))
 
 
-def test_refits_and_counts_run_with_one_thread_of_blas():
+def test_refits_and_counts_run_with_one_thread_of_blas(monkeypatch):
     X = mixed(sparse(500, 2), 4)
     seen = []
 
     def spied(function):
         def spy(*arguments):
-            seen.extend(
-                library["num_threads"]
-                for library in threadpool_info()
-                if library["user_api"] == "blas"
-            )
+            libraries = [one for one in threadpool_info() if one["user_api"] == "blas"]
+            seen.extend(library["num_threads"] for library in libraries)
             return function(*arguments)
 
         return spy
 
     nica = BatchNICA(2, random_state=0).fit(X)
+    model = nica.components_, nica.mixing_
+    monkeypatch.setattr(count, "rough_cones", spied(count.rough_cones))
     with threadpool_limits(2, "blas"):
-        diagnose(
-            X,
-            nica.components_,
-            nica.mixing_,
-            spied(lambda rows: (nica.components_, nica.mixing_)),
-            n=500,
-        )
+        diagnose(X, *model, spied(lambda rows: model), n=500)
         refits = len(seen)
-        assert count_sources(X, spied(rough_cones)).n_sources == 2
+        count.count_sources(X)
     assert len(seen) > refits > 0
     assert set(seen) == {1}
 
 
-def test_whitening_offline_and_dask_arrays_are_judged_too():
+def test_dask_arrays_are_judged_too():
     da = pytest.importorskip("dask.array")
     X = mixed(sparse(6000, 3), 3, noise=0.0)
-    assert NonnegativePCA(3, random_state=0).fit(X).diagnose(X).names == [
-        "source_1",
-        "source_2",
-        "source_3",
-    ]
     nica = BatchNICA(3, random_state=0).fit(X)
-    assert str(nica.diagnose(da.from_array(X, chunks=(500, 3)))) == str(
-        nica.diagnose(X)
-    )
+    blocks = da.from_array(X, chunks=(500, 3))
+    assert str(nica.diagnose(blocks)) == str(nica.diagnose(X))
 
 
 @IGNORED
 def test_findings_name_the_mixtures_by_their_names():
     pd = pytest.importorskip("pandas")
     X = mixed(sparse(2000, 2), 6)
-    X = pd.DataFrame(
-        np.minimum(X, np.quantile(X, 0.8, axis=0)),
-        columns=[f"{400 + 10 * j} nm" for j in range(6)],
-    )
+    X = np.minimum(X, np.quantile(X, 0.8, axis=0))
+    frame = pd.DataFrame(X, columns=[f"{400 + 10 * j} nm" for j in range(6)])
     model = BatchNICA(2, random_state=0)
     with pytest.warns(ConvergenceWarning, match="4[0-5]0 nm"):
-        model.fit(X)
-    assert "0 nm" in model.diagnose(X).details
-    assert (
-        "0 nm"
-        in bionica.separate(X, 2, method="batch", random_state=0).diagnosis_.details
-    )
-
-
-def test_the_outputs_of_anything_can_be_judged():
-    """Without refits, by matrices alone; these must fit X."""
-    S = sparse(3000, 3)
-    A = np.random.default_rng(0).random((3, 3)) * S.std(axis=0)
-    X = S / S.std(axis=0) @ A.T
-    assert diagnose(X, np.linalg.inv(A), A).ok
-    assert names(diagnose(X.tolist(), 3 * np.linalg.inv(A), A / 3)) == ["scale"]
-    with pytest.raises(ValueError, match=r"components has shape \(3, 3\) and mixing"):
-        diagnose(X[:, :2], np.linalg.inv(A), A)
-    X[7, 1] = np.nan
-    with pytest.raises(ValueError, match=r"X\[7, 1\]"):
-        diagnose(X, np.linalg.inv(A), A)
+        model.fit(frame)
+    assert "0 nm" in model.diagnose(frame).details
+    separated = bionica.separate(frame, 2, method="batch", random_state=0)
+    assert "0 nm" in separated.diagnosis_.details

@@ -9,24 +9,22 @@ import numpy as np
 import pytest
 
 import bionica
-from bionica import BatchNICA, MinimumVolumeCone
+from bionica import MinimumVolumeCone
 from bionica.datasets import copula_uniform, mix
 from bionica.metrics import sinr
 from bionica.mixtures.cone.fit import hold_mean, rotation, successive_projection
-from bionica.mixtures.cone.noise import leakages, on_a_grid
+from bionica.mixtures.cone.noise import on_a_grid
 from bionica.mixtures.cone.objective import (
     Facets,
     Wall,
-    inverse_curvature,
     minimise_on_all,
     near_facets,
     objective,
     unweighted,
     value_and_gradient,
 )
-from bionica.mixtures.cone.sketch import solve
 from bionica.mixtures.verdict.halves import match
-from conftest import reaction, worst_correlation
+from conftest import bands, reaction, worst_correlation
 
 # What a fit warns of is tested with the findings.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -38,11 +36,17 @@ def draw(kind, n, d, seed=0):
         return copula_uniform(n, d, float(kind[6:]), rng=rng)
     if kind == "sparse":
         return rng.uniform(0, 1, (n, d)) * (rng.random((n, d)) < 0.5)
-    if kind == "odor":
-        return rng.exponential(size=(n, d)) * (rng.random((n, d)) < 0.1)
     if kind == "exponential":
         return rng.exponential(size=(n, d))
     return rng.dirichlet(np.full(d, float(kind)), size=n)
+
+
+def noisy(X, size, seed=1000):
+    return X + size * np.random.default_rng(seed).standard_normal(X.shape)
+
+
+def streamed(X, d, **parameters):
+    return MinimumVolumeCone(d, random_state=0, **parameters).partial_fit(X)
 
 
 def problem(kind, n, d, k, snr_db=None, seed=0):
@@ -66,28 +70,20 @@ def facets_and_wall(d=4, n=300, seed=0, spectral=True, n_known=0):
     rng = np.random.default_rng(seed)
     V = rng.standard_normal((d, d))
     Y = rng.exponential(size=(d, n)) - 0.3
-    weights = [rng.random(n) / n for _ in range(d)]
-    wall = Wall(
-        rng.uniform(1, 20, d),
-        rng.uniform(0.01, 0.1, d),
-        rng.uniform(0.01, 0.1, d),
-        rng.uniform(20, 40, d),
-    )
-    spectra = rng.exponential(size=(25, d)) - 0.3 if spectral else np.empty((0, d))
+    limits = [(1, 20), (0.01, 0.1), (0.01, 0.1), (20, 40)]
+    wall = Wall(*(rng.uniform(*limit, d) for limit in limits))
+    spectra = rng.exponential(size=(25 if spectral else 0, d)) - 0.3
     amounts = np.zeros((d, d, d))
     amounts[1] = np.cov(rng.standard_normal((d, 9)))
-    return (
-        Facets(
-            [Y + 0.1 * i for i in range(d)], weights, V @ V.T, spectra, n_known, amounts
-        ),
-        wall,
-    )
+    near = [Y + 0.1 * i for i in range(d)]
+    weights = rng.random((d, n)) / n
+    return Facets(near, weights, V @ V.T, spectra, n_known, amounts), wall
 
 
 @pytest.mark.parametrize("n_known", [0, 2])
 @pytest.mark.parametrize("spectral", [False, True])
 def test_gradient_agrees_with_finite_differences(spectral, n_known):
-    """Both walls; the columns of P that belong to known spectra change in scale only."""
+    """Both walls; columns of P that belong to known spectra change in scale only."""
     facets, wall = facets_and_wall(spectral=spectral, n_known=n_known)
     rng = np.random.default_rng(1)
     free = np.ones((4, 4))
@@ -96,151 +92,57 @@ def test_gradient_agrees_with_finite_differences(spectral, n_known):
     gradient = value_and_gradient(P, facets, wall)[1]
     assert not gradient[free == 0].any()
     for _ in range(10):
-        E = free * rng.standard_normal((4, 4))
-        up, down = (
-            value_and_gradient(P + h * E, facets, wall)[0] for h in (1e-5, -1e-5)
-        )
+        E = 1e-5 * free * rng.standard_normal((4, 4))
+        up, down = (value_and_gradient(P + h * E, facets, wall)[0] for h in (1, -1))
         # rounding
-        assert np.vdot(gradient, E) == pytest.approx(
-            (up - down) / 2e-5, rel=1e-6, abs=1e-8
-        )
+        slope = pytest.approx((up - down) / 2, rel=1e-6, abs=1e-13)
+        assert np.vdot(gradient, E) == slope
 
 
-def test_the_objective_does_not_depend_on_the_scale_of_rows():
-    """Up to the part of the width that is measured at the base."""
-    facets, wall = facets_and_wall()
-    P = np.eye(4) + 0.05
-    value = value_and_gradient(P, facets, wall)[0]
-    assert value_and_gradient(np.diag([1, 2, 3, 4]) @ P, facets, wall)[
-        0
-    ] == pytest.approx(value, rel=1e-12)
-
-
-@pytest.mark.parametrize("spectral", [False, True])
-def test_the_objective_is_bounded_below(spectral, monkeypatch):
-    """It rises if a facet is turned through the mean, although the noise is as large as
-    the mean of the outputs.
-    """
-    monkeypatch.setattr("bionica.mixtures.cone.objective.LEAST_MEAN", 0.0)
-    rng = np.random.default_rng(0)
-    B = (np.maximum(rng.standard_normal((25, 4)), 0) + 0.1)[: 25 * spectral]
-    data = unweighted(
-        rng.exponential(size=(300, 4)) + rng.standard_normal((300, 4))
-    )._replace(B=B)
-    V, Y = data.outputs(np.eye(4))
-    wall = Wall(np.ones(4), np.full(4, 1.0), np.zeros(4), np.zeros(4))
-    facets = near_facets(Y, V, np.full(4, np.inf), data)
-    P = np.eye(4)
-    values = []
-    for mean in 10.0 ** -np.arange(5):
-        P[0, 1:] = (mean - 1) / 3
-        values.append(value_and_gradient(P, facets, wall)[0])
-    assert (np.diff(values)[-3:] > 1).all()
-
-
-@pytest.mark.parametrize("kind", ["abundances", "copula"])
-def test_noise_as_large_as_the_mean_does_not_let_a_facet_run_away(kind):
+@pytest.mark.parametrize(("kind", "size"), [("0.5", 1.0), ("copula0.5", 0.5)])
+def test_noise_as_large_as_the_mean_does_not_let_a_facet_run_away(kind, size):
     """Beside a wall on spectra; 1e-12 of noise changes nothing."""
-    rng = np.random.default_rng(105)
-    n = 1000
-    x = np.linspace(0, 1, 40)
-    A = np.array(
-        [np.exp(-(((x - c) / 0.1) ** 2)) + 0.02 for c in (0.2, 0.35, 0.6, 0.8)]
-    )
-    S = (
-        rng.dirichlet(np.full(4, 0.5), n)
-        if kind == "abundances"
-        else copula_uniform(n, 4, 0.5, rng=rng)
-    )
+    A = bands((0.2, 0.35, 0.6, 0.8), 0.07, 40, 0.02)
+    S = draw(kind, 1000, 4, 105)
     S = S / S.mean(axis=0)
-    noise = {"abundances": 1.0, "copula": 0.5}[kind] / np.sqrt(
-        np.diag(np.linalg.inv(A @ A.T)).max()
+    X = noisy(S @ A, size / np.sqrt(np.diag(np.linalg.inv(A @ A.T)).max()), 105)
+    cone, other = (
+        fitted(data, 4, nonnegative_mixing=True)
+        for data in (X, X * noisy(1 + 0 * X, 1e-12))
     )
-    X = S @ A + noise * rng.standard_normal((n, 40))
-    models = [
-        MinimumVolumeCone(4, nonnegative_mixing=True, random_state=0).fit(
-            X * (1 + size * rng.standard_normal(X.shape))
-        )
-        for size in (0, 1e-12)
-    ]
     # rounds end if nothing changes by 10 %
-    assert match(models[0].mixing_, models[1].mixing_)[1].max() < 1
-    assert all(model.noise_.max() < 2 for model in models)
+    assert match(cone.mixing_, other.mixing_)[1].max() < 1
+    assert cone.noise_.max() < 2
     known = np.maximum(X @ np.linalg.pinv(A), 0)
-    assert (
-        worst_correlation(S, models[0].transform(X)) > worst_correlation(S, known) - 0.1
-    )
+    assert worst_correlation(S, cone.transform(X)) > worst_correlation(S, known) - 0.1
 
 
 def test_the_minimum_is_stationary_and_no_small_change_is_better():
     rng = np.random.default_rng(0)
     B = np.maximum(rng.standard_normal((25, 4)), 0) + 0.1
-    data = unweighted(
-        rng.exponential(size=(300, 4)) + 0.05 * rng.standard_normal((300, 4))
-    )._replace(B=B)
+    U = rng.exponential(size=(300, 4)) + 0.05 * rng.standard_normal((300, 4))
+    data = unweighted(U)._replace(B=B)
     wall = Wall(np.full(4, 5.0), np.full(4, 0.01), np.zeros(4), np.full(4, 30.0))
     V, _, n_iter = minimise_on_all(np.eye(4) + 0.1, data, wall, tol=1e-9)
     assert n_iter < 100
     for _ in range(3):  # the width of the wall is measured at the base
         V, _, _ = minimise_on_all(V, data, wall, tol=1e-9)
     V, Y = data.outputs(V)
-    value, gradient = value_and_gradient(
-        np.eye(4), near_facets(Y, V, np.full(4, np.inf), data), wall
-    )
+    facets = near_facets(Y, V, np.full(4, np.inf), data)
+    value, gradient = value_and_gradient(np.eye(4), facets, wall)
     assert np.abs(gradient).max() < 1e-3
-    assert value - np.linalg.slogdet(V)[1] == pytest.approx(objective(V, data, wall))
-    for size in (1e-2, 3e-2):
-        for _ in range(20):
-            assert (
-                objective(V + size * rng.standard_normal((4, 4)), data, wall)
-                >= objective(V, data, wall) - 1e-6
-            )
-
-
-@pytest.mark.parametrize("n_known", [0, 2])
-@pytest.mark.parametrize("spectral", [False, True])
-def test_the_inverse_curvature_is_that_of_the_walls_and_a_unit_quadratic(
-    spectral, n_known
-):
-    """Of the squares in eq. (1), with widths as they are; P moves outputs by E Y and
-    spectra by -A E.
-    """
-    facets, wall = facets_and_wall(spectral=spectral, n_known=n_known)
-    inverse = inverse_curvature(facets, wall)
-    A = facets.spectra
-
-    def gradient(E):
-        G = E.copy()
-        for i, (Y, w) in enumerate(zip(facets.near, facets.weights, strict=True)):
-            below = Y[i] < 0
-            pushed = (w[below] * (E[i] @ Y[:, below])) @ Y[:, below].T + facets.amounts[
-                i
-            ] @ E[i]
-            G[i] += (
-                wall.c[i]
-                / (wall.variance[i] * facets.gram[i, i] + wall.e[i] ** 2)
-                * pushed
-            )
-        for j in range(4 if spectral else 0):
-            a = A[A[:, j] < 0]
-            G[:, j] += (
-                wall.m[j]
-                / (len(A) * np.abs(A[:, j]).mean() ** 2)
-                * (a.T @ (a @ E[:, j]))
-            )
-        return G
-
-    E = np.random.default_rng(2).standard_normal((4, 4))
-    found = inverse(gradient(E))
-    np.testing.assert_allclose(found[:, n_known:], E[:, n_known:], rtol=1e-4, atol=1e-6)
-    assert not found[:, :n_known].any()
+    least = objective(V, data, wall)
+    assert value - np.linalg.slogdet(V)[1] == pytest.approx(least)
+    for size in np.repeat([1e-2, 3e-2], 20):
+        other = V + size * rng.standard_normal((4, 4))
+        assert objective(other, data, wall) >= least - 1e-6
 
 
 def test_samples_near_a_facet_are_those_within_its_wall_or_the_500_nearest():
     rng = np.random.default_rng(0)
     U = rng.exponential(size=(2000, 2))
     weights = rng.random(2000)
-    data = unweighted(U)._replace(weights=weights, B=rng.random((5, 2)))
+    data = unweighted(U)._replace(weights=weights)
     V = np.array([[1.0, -0.1], [0.2, 1.0]])
     Y = V @ U.T
     few = Y[0] <= np.sort(Y[0])[499]
@@ -250,94 +152,52 @@ def test_samples_near_a_facet_are_those_within_its_wall_or_the_500_nearest():
     for i, rows in enumerate((few, many)):
         np.testing.assert_array_equal(facets.near[i], Y[:, rows])
         np.testing.assert_array_equal(facets.weights[i], weights[rows])
-    np.testing.assert_allclose(facets.gram, V @ V.T)
-    np.testing.assert_allclose(facets.spectra @ V, data.B)
-    assert [
-        near.shape for near in near_facets(Y[:, :400], V, np.zeros(2), data).near
-    ] == [(2, 400)] * 2
+    # all that there are
+    assert near_facets(Y[:, :400], V, np.zeros(2), data).near[0].shape == (2, 400)
 
 
 def test_a_start_is_turned_towards_the_mean_until_each_output_has_a_tenth_of_its_rms():
-    rng = np.random.default_rng(0)
-    data = unweighted(rng.exponential(size=(50, 3)))
+    data = unweighted(np.random.default_rng(0).exponential(size=(50, 3)))
     V = np.array([[1.0, -1.0, -0.2], [0.1, 1.0, -0.1], [0.0, 0.0, 1.0]])
     turned = hold_mean(V, data)
     missing = 0.1 * np.sqrt(np.mean((data.U @ V.T) ** 2, axis=0)) - V @ data.mean
     assert missing[0] > 0 > missing[1:].max()
     V[0] += missing[0] * data.mean / (data.mean @ data.mean)
     np.testing.assert_allclose(turned, V / (V @ data.mean)[:, np.newaxis], rtol=1e-12)
-    # the edge of the first source, which all other facets hold
+
+
+def test_a_start_keeps_known_edges():
+    """The edge of the first source, which all other facets hold."""
+    data = unweighted(np.random.default_rng(0).exponential(size=(50, 3)))
     known = np.array([[1.0], [0.5], [0.2]])
-    V[1:] -= (V[1:] @ known / (known.T @ known)) @ known.T
+    V = np.array([[1.0, 0.0, 0.0], [-0.5, 1.0, 0.0], [-0.2, 0.0, 1.0]])
     held = hold_mean(-V, data._replace(known=known))
     np.testing.assert_allclose(held[1:] @ known, 0, atol=1e-12)
     np.testing.assert_allclose(held @ data.mean, 1)
 
 
-@pytest.mark.parametrize(("kind", "rho"), [("exponential", 2 / 3), ("sparse", 1.0)])
-def test_leakage_finds_the_force_at_the_right_facet(kind, rho):
-    """Eqs. (4) to (6), by simulation: the sum over samples below zero is what the
-    windows above zero predict.
-    """
-    n = 400_000
-    s = 0.05
-    S = draw(kind, n, 3)
-    Y = S.T / S.mean(axis=0)[:, None]
-    Y[0] += s * np.random.default_rng(1).standard_normal(n)
-    z = Y[0] / s
-    found = leakages(Y, np.full(3, s), np.full(n, 1 / n))
-    assert found.force[0] == pytest.approx(
-        np.mean(np.maximum(-z, 0) * Y[1:].mean(axis=0)), rel=0.05
-    )
-    assert found.discrepancy[0] == pytest.approx(1, rel=0.03)
-    assert np.mean(z[z < 0] ** 2) == pytest.approx(rho, rel=0.03)
-
-
-def test_successive_projection_finds_pure_samples():
-    rng = np.random.default_rng(0)
-    S = np.vstack([np.eye(4), rng.dirichlet(np.ones(4), 500)])
-    U = S @ rng.random((4, 4))
-    Y = U @ successive_projection(unweighted(U)).T
-    assert np.sort(Y[:4], axis=1)[:, :3] == pytest.approx(np.zeros((4, 3)), abs=1e-9)
-
-
-@pytest.mark.parametrize("unit", [1e-4, 1.0, 1e4])
+@pytest.mark.parametrize("unit", [1e-4, 1e4])
 @pytest.mark.parametrize(("size", "used"), [(0.09, False), (0.11, True)])
 def test_an_edge_is_no_sample_of_less_than_a_tenth_of_the_mean(size, used, unit):
     """Small samples are pure, others are not; what counts is their length along the
     mean.
     """
-    rng = np.random.default_rng(0)
-    S = np.vstack([rng.dirichlet(np.full(3, 9), 3000), size * np.eye(3)])
-    V = successive_projection(unweighted(unit * S))
-    assert (
-        np.allclose(
-            np.sort(np.abs(V / V.max(axis=1, keepdims=True)), axis=1)[:, :2],
-            0,
-            atol=1e-9,
-        )
-        == used
-    )
+    S = np.random.default_rng(0).dirichlet(np.full(3, 9), 3000)
+    V = successive_projection(unweighted(unit * np.vstack([S, size * np.eye(3)])))
+    entries = np.sort(np.abs(V / V.max(axis=1, keepdims=True)), axis=1)
+    assert np.allclose(entries[:, :2], 0, atol=1e-9) == used
 
 
-@pytest.mark.parametrize("unit", [1e-4, 1.0, 1e4])
+@pytest.mark.parametrize("unit", [1e-4, 1e4])
 def test_sources_are_not_rotated_if_noise_is_half_of_the_weakest_direction(unit):
     rng = np.random.default_rng(0)
     U = unit * rng.exponential(size=(500, 2))
     weakest = np.linalg.eigvalsh(np.cov(U.T, bias=True))[0]
-    for share, exists in ((0.52, False), (0.48, True), (0.0, True)):
+    for share, exists in ((0.52, False), (0.48, True)):
         V = rotation(unweighted(U), share * weakest, rng)
         assert (V is not None) == exists
     np.testing.assert_allclose(np.cov(V @ U.T, bias=True), np.eye(2), atol=1e-9)
     assert rotation(unweighted(unit * rng.dirichlet([1, 1, 1], 500)), 0.0, rng) is None
-
-
-@pytest.mark.parametrize("seed", [8815, 8816])
-def test_a_facet_that_nothing_holds_does_not_overflow(seed):
-    rng = np.random.default_rng([seed, 3])
-    S = rng.exponential(size=(25_000, 3))
-    X, _ = mix(S, rng.standard_normal((3, 3)), snr_db=40, rng=rng)
-    assert np.isfinite(fitted(X[:20_000], 3).components_).all()
 
 
 # --- recovery
@@ -371,8 +231,7 @@ def test_digitised_sources_are_seen_to_have_no_noise(seed, stream):
     S = np.round(np.where(dark, 10 + 2.5 * rng.standard_normal((20_000, 3)), bright))
     S -= S.min(axis=0)
     X = S @ rng.standard_normal((3, 3))
-    cone = MinimumVolumeCone(3, random_state=0)
-    cone = cone.partial_fit(X) if stream else cone.fit(X)
+    cone = (streamed if stream else fitted)(X, 3)
     assert sinr(S, cone.transform(X)) > 40
     np.testing.assert_array_equal(cone.noise_, 0)
 
@@ -380,23 +239,22 @@ def test_digitised_sources_are_seen_to_have_no_noise(seed, stream):
 def test_a_grid_is_told_from_noise_and_from_repeated_samples():
     rng = np.random.default_rng(0)
     X = np.round(30 * rng.random((3000, 3))) @ rng.standard_normal((3, 3))
-    noisy = X + 1e-4 * rng.standard_normal(X.shape)
-    assert on_a_grid(X)
-    assert on_a_grid(X.astype(np.float32))
-    for unit in (2.0**600, 2.0**-600):  # whose squares are no float64
-        assert on_a_grid(unit * X)
-    assert not on_a_grid(noisy)
-    assert not on_a_grid(np.tile(noisy[:1000], (3, 1)))
-    assert not on_a_grid(noisy[rng.integers(0, 3000, 3000)])
-    # quantised mixtures: the noise remains unknown
-    assert not on_a_grid(np.round(20 * noisy))
-    # one of them is enough
-    assert not on_a_grid(np.column_stack([X, np.round(X[:, 0] / 50)]))
-    between = np.stack(
-        [np.interp(np.arange(3000) / 3, np.arange(1000), x) for x in noisy[:1000].T],
-        axis=1,
-    )
-    assert not on_a_grid(between)
+    gauss = noisy(X, 1e-4)
+    thousand = np.arange(1000)
+    between = [np.interp(np.arange(3000) / 3, thousand, x) for x in gauss[:1000].T]
+    # squares of some units are no float64
+    for grid in (X, X.astype(np.float32), 2.0**600 * X, 2.0**-600 * X):
+        assert on_a_grid(grid)
+    for data in (
+        gauss,
+        np.tile(gauss[:1000], (3, 1)),
+        gauss[rng.integers(0, 3000, 3000)],
+        # quantised mixtures, or one of them: the noise remains unknown
+        np.round(20 * gauss),
+        np.column_stack([X, np.round(X[:, 0] / 50)]),
+        np.transpose(between),
+    ):
+        assert not on_a_grid(data)
 
 
 @pytest.mark.parametrize("rho", [0.0, 0.5, 0.7])
@@ -407,15 +265,6 @@ def test_correlated_sources_are_recovered_as_if_the_mixing_were_known(rho, snr):
     assert sinr(S, cone.transform(X)) > knows_mixing(S, X, A) - 0.5
     noise = (X - S @ A.T) @ cone.components_.T
     np.testing.assert_allclose(cone.noise_, noise.std(axis=0), rtol=0.15)
-
-
-@pytest.mark.parametrize("kind", ["exponential", "sparse", "odor"])
-@pytest.mark.parametrize("k", [4, 8])
-def test_uncorrelated_sources_lose_nothing(kind, k):
-    S, X, _ = problem(kind, 20_000, 4, k, 30, seed=3)
-    Y = fitted(X, 4).transform(X)
-    Z = BatchNICA(4, random_state=0).fit_transform(X)
-    assert sinr(S, Y) > sinr(S, Z) - 0.3
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3, 4])
@@ -430,15 +279,16 @@ def test_tails_of_outputs_correct_noise_that_one_left_out_direction_cannot_tell(
 @pytest.mark.parametrize("alpha", ["0.1", "0.5", "1"])
 def test_abundances_that_sum_to_one(alpha):
     S = draw(alpha, 3000, 4)
-    channels = np.linspace(0, 1, 100)
-    A = np.exp(-0.5 * ((channels - np.array([[0.2], [0.4], [0.6], [0.8]])) / 0.15) ** 2)
-    X = S @ A
-    X += 10 ** (-40 / 20) * X.std() * np.random.default_rng(1).standard_normal(X.shape)
+    X = S @ bands((0.2, 0.4, 0.6, 0.8), 0.15, 100)
+    X = noisy(X, 0.01 * X.std(), 1)
     cone = fitted(X, 4, normalize="sum")
     Y = cone.transform(X)
     assert worst_correlation(S, Y) > 0.999
     np.testing.assert_allclose((X @ cone.components_.T).sum(axis=1), 1, atol=0.05)
     np.testing.assert_allclose(Y.max(axis=0), S.max(), rtol=0.15)
+    for name, moment in (("variance", np.std), ("mean", np.mean)):
+        U = X @ fitted(X, 4, normalize=name).components_.T
+        np.testing.assert_allclose(moment(U, axis=0), 1, rtol=1e-9)
 
 
 def test_counts():
@@ -471,17 +321,12 @@ def test_outliers_cost_little_if_they_are_declared():
 def test_very_many_mixtures(n):
     """k = 1100: wider than long, and longer than wide."""
     S = draw("copula0.3", n, 3)
-    A = np.random.default_rng(0).random((3, 1100))
-    X = S @ A + 0.1 * np.random.default_rng(1).standard_normal((n, 1100))
+    X = noisy(S @ np.random.default_rng(0).random((3, 1100)), 0.1, 1)
     cone = fitted(X, 3)
     assert worst_correlation(S, cone.transform(X)) > 0.98
     np.testing.assert_allclose(cone.components_ @ cone.mixing_, np.eye(3), atol=1e-9)
     if n > 2000:
-        stream = (
-            MinimumVolumeCone(3, random_state=0)
-            .partial_fit(X[:2000])
-            .partial_fit(X[2000:])
-        )
+        stream = streamed(X[:2000], 3).partial_fit(X[2000:])
         assert worst_correlation(S, stream.transform(X)) > 0.98
 
 
@@ -503,119 +348,104 @@ def test_a_second_wall_finds_spectra_whose_sources_do_not_reach_zero(k1, k2):
     assert worst_correlation(A.T, cone.mixing_) > worst_correlation(A.T, signed.mixing_)
 
 
-def test_signed_mixtures_have_no_second_wall():
-    _, X, _ = problem("copula0.3", 2000, 3, 6, 30)
-    assert not fitted(X, 3).nonnegative_mixing_
-    assert np.isfinite(fitted(X, 3, nonnegative_mixing=True).components_).all()
-
-
 def test_a_stream_knows_that_stored_samples_follow_a_curve():
-    C, A, X = reaction(0.05, 0.1)
-    X = np.repeat(C, 10, axis=0) @ A + 0.003 * np.random.default_rng(0).standard_normal(
-        (2400, 121)
-    )
-    whole = fitted(X, 3)
-    stream = MinimumVolumeCone(3, random_state=0).partial_fit(X)
-    # what follows no curve
-    smallest = fitted(X[np.random.default_rng(0).permutation(2400)], 3)
-    worst = [
+    C, A, _ = reaction(0.05, 0.1)
+    X = noisy(np.repeat(C, 10, axis=0) @ A, 0.003)
+    shuffled = X[np.random.default_rng(0).permutation(2400)]
+    whole, stream, smallest = (
         worst_correlation(C, model.transform(C @ A))
-        for model in (whole, stream, smallest)
-    ]
-    assert worst[1] > worst[0] - 0.01 > worst[2]
+        for model in (fitted(X, 3), streamed(X, 3), fitted(shuffled, 3))
+    )
+    assert stream > whole - 0.01 > smallest
 
 
-def test_known_spectra_are_kept_and_come_first(tmp_path):
+@pytest.mark.parametrize("j", [0, 1, 2])
+def test_known_spectra_are_kept_and_come_first(j):
+    """Beside a cone between the smallest and the largest, as the curve has it."""
     C, A, X = reaction(0.05, 0.1, 0.01)
     unknown = worst_correlation(C, fitted(X, 3).transform(X))
-    cone = fitted(X, 3, known_mixing=A[1:2].T)
+    cone = fitted(X, 3, known_mixing=A[j : j + 1].T)
     first = cone.mixing_[:, 0]
     np.testing.assert_allclose(
-        first / np.linalg.norm(first), A[1] / np.linalg.norm(A[1]), atol=1e-9
+        first / np.linalg.norm(first), A[j] / np.linalg.norm(A[j]), atol=1e-9
     )
-    assert worst_correlation(C, cone.transform(X)) > unknown
-    assert np.corrcoef(C[:, 1], cone.transform(X)[:, 0])[0, 1] > 0.99
-    cone.save(tmp_path / "model.bionica")
-    np.testing.assert_array_equal(
-        bionica.load(tmp_path / "model.bionica").mixing_, cone.mixing_
-    )
-    bad = {
-        "reshape": A[1],
-        "transpose": A[1:2],
-        "zero": 0 * A[:1].T,
-        "NaN.*give": np.nan * A[:1].T,
-        "of X": np.eye(7),
-    }
-    bad |= {"dependent": A[[1, 1]].T, "more than": np.eye(121)[:, :4]}
-    for message, known in bad.items():
-        with pytest.raises(ValueError, match=message):
-            fitted(X, 3, known_mixing=known)
+    Y = cone.transform(X)
+    assert worst_correlation(C, Y) > unknown - 0.005
+    assert np.corrcoef(C[:, j], Y[:, 0])[0, 1] > 0.98
+
+
+@pytest.mark.parametrize(
+    ("message", "known"),
+    [
+        ("reshape", np.ones(6)),
+        ("transpose", np.ones((1, 6))),
+        ("zero", np.zeros((6, 1))),
+        ("NaN.*give", np.full((6, 1), np.nan)),
+        ("of X", np.eye(7)),
+        ("dependent", np.ones((6, 2))),
+        ("more than", np.eye(6)[:, :4]),
+    ],
+)
+def test_known_spectra_that_cannot_be_are_refused(message, known):
+    with pytest.raises(ValueError, match=message):
+        fitted(np.random.default_rng(0).random((50, 6)), 3, known_mixing=known)
 
 
 def test_a_known_spectrum_gives_amounts_in_its_units():
     """The same sample has the same amount in fits to different samples."""
-    rng = np.random.default_rng(0)
-    C = rng.dirichlet([0.5] * 3, 600)
-    A = rng.random((3, 20))
-    X = C @ A + 0.002 * rng.standard_normal((600, 20))
+    C = draw("0.5", 600, 3)
+    A = np.random.default_rng(1).random((3, 20))
+    X = noisy(C @ A, 0.002)
+    known = 7 * A[1:2].T
     for rows in (slice(None), C[:, 1] < 0.5):
-        cone = fitted(X[rows], 3, known_mixing=7 * A[1:2].T)
+        cone = fitted(X[rows], 3, known_mixing=known)
         np.testing.assert_allclose(cone.spectra_[0], 7 * A[1], rtol=1e-6)
         np.testing.assert_allclose(cone.transform(X)[:, 0], C[:, 1] / 7, atol=0.03 / 7)
-    total = (
-        fitted(X, 3, known_mixing=7 * A[1:2].T, normalize="sum")
-        .transform(X)
-        .sum(axis=1)
-    )
+    total = fitted(X, 3, known_mixing=known, normalize="sum").transform(X).sum(axis=1)
     assert np.abs(total - 1).mean() < 0.1
 
 
-@pytest.mark.parametrize("j", [0, 1, 2])
-def test_a_true_known_spectrum_does_not_spoil_a_curve(j):
-    """The cone between the smallest and the largest one is taken with a known edge too."""
-    C, A, X = reaction(0.1, 0.05, 0.003, seed=7)
-    unknown = worst_correlation(C, fitted(X, 3).transform(X))
-    assert (
-        worst_correlation(C, fitted(X, 3, known_mixing=A[j : j + 1].T).transform(X))
-        > unknown - 0.005
-    )
-
-
-def test_known_amounts_find_sources_that_are_never_absent():
-    """Those of 5 % of the samples, in any units and order; and facets that no sample
-    but those with a known 0 shows.
-    """
-    da = pytest.importorskip("dask.array")
+@pytest.fixture
+def never_absent():
+    """Sources of which none reaches zero but one, in 20 samples; and mixtures."""
     rng = np.random.default_rng(0)
-    x = np.linspace(0, 1, 60)
-    A = np.array([np.exp(-(((x - c) / 0.15) ** 2)) + 0.05 for c in (0.25, 0.45, 0.7)])
     S = rng.uniform(0.3, 1.3, (800, 3))
     S[:20, 1] = 0
-    X = S @ A + 0.01 * rng.standard_normal((800, 60))
-    unknown = worst_correlation(S, fitted(X, 3).transform(X))
+    return S, noisy(S @ bands((0.25, 0.45, 0.7), 0.1, 60, 0.05), 0.01)
+
+
+@pytest.mark.parametrize("chunks", [None, (300, 60)])
+def test_known_amounts_find_sources_that_are_never_absent(never_absent, chunks):
+    """Those of 5 % of the samples, in any units and order."""
+    S, X = never_absent
     known = np.full((800, 3), np.nan)
-    known[100:140] = [1, 100, 0.01] * S[100:140, [2, 0, 1]]
-    for data in (X, da.from_array(X, chunks=(300, 60))):
-        Y = (
-            MinimumVolumeCone(3, random_state=0)
-            .fit(data, known_sources=known)
-            .transform(X)
-        )
-        assert (
-            np.corrcoef(S[:, [2, 0, 1]].T, Y.T)[:3, 3:].diagonal().min()
-            > 0.999
-            > unknown + 0.01
-        )
+    order = [2, 0, 1]
+    known[100:140] = [1, 100, 0.01] * S[100:140, order]
+    data = X
+    if chunks:
+        data = pytest.importorskip("dask.array").from_array(X, chunks=chunks)
+    cone = MinimumVolumeCone(3, random_state=0).fit(data, known_sources=known)
+    correlations = np.corrcoef(S[:, order].T, cone.transform(X).T)[:3, 3:]
+    unknown = worst_correlation(S, fitted(X, 3).transform(X))
+    assert correlations.diagonal().min() > 0.999 > unknown + 0.01
+
+
+def test_known_zeros_show_a_facet_that_no_other_sample_shows(never_absent):
+    S, X = never_absent
     zeros = np.full((800, 3), np.nan)
     zeros[:20, 0] = 0
     Y = MinimumVolumeCone(3, random_state=0).fit_transform(X, known_sources=zeros)
     assert np.corrcoef(S[:, 1], Y[:, 0])[0, 1] > 0.95
     assert Y[:20, 0].mean() < 0.05 * Y[:, 0].mean()
-    for wrong in (known[:9], known[:, :2], -known, known + np.inf, [["much"]]):
+
+
+def test_known_amounts_that_cannot_be_are_refused(never_absent):
+    S, X = never_absent
+    for wrong in (S[:9], S[:, :2], -S, S + np.inf, [["much"]]):
         with pytest.raises(ValueError, match="known_sources"):
             MinimumVolumeCone(3).fit(X, known_sources=wrong)
     with pytest.raises(ValueError, match=r"known_sources.*horizon=None"):
-        MinimumVolumeCone(3, horizon=1000).fit(X, known_sources=known)
+        MinimumVolumeCone(3, horizon=1000).fit(X, known_sources=S)
 
 
 # --- outliers that were not declared
@@ -627,29 +457,21 @@ def test_known_amounts_find_sources_that_are_never_absent():
 def test_one_sample_that_is_far_too_large_changes_nothing(cells, value):
     """A row of the first block or of a later one, or one cell."""
     S, X, _ = problem("exponential", 4000, 3, 5, 40)
+    clean = sinr(S, fitted(X, 3).transform(X))
     spoiled = X.copy()
     spoiled[cells] *= value
-    for learn in ("fit", "partial_fit"):
-        cone = getattr(MinimumVolumeCone(3, random_state=0), learn)(spoiled)
-        assert sinr(S, cone.transform(X)) > sinr(S, fitted(X, 3).transform(X)) - 1
+    for learn in (fitted, streamed):
+        assert sinr(S, learn(spoiled, 3).transform(X)) > clean - 1
 
 
 def test_a_block_of_declared_outliers_is_skipped():
-    """All samples of a block lie outside the cone; the stream continues with the next."""
+    """All samples of a block lie outside the cone; the next is learned from."""
     S, X, _ = problem("exponential", 8000, 3, 6, 40)
-    stream = MinimumVolumeCone(3, outliers=0.01, random_state=0).partial_fit(X[:4000])
-    stream.partial_fit(-100 * X[4000:5000]).partial_fit(X[5000:])
+    X[4000:5000] *= -100
+    stream = streamed(X, 3, outliers=0.01)
     assert stream.n_samples_seen_ == 8000
+    X[4000:5000] /= -100
     assert sinr(S, stream.transform(X)) > 30
-
-
-def test_a_constant_mixture_does_not_make_a_matrix_singular():
-    rng = np.random.default_rng(1)
-    X = rng.exponential(size=(3000, 3)) @ rng.random(
-        (3, 6)
-    ) + 0.01 * rng.standard_normal((3000, 6))
-    X[:, 2] = 0.0
-    assert np.isfinite(fitted(X, 3, nonnegative_mixing=True).components_).all()
 
 
 # --- invariances
@@ -662,22 +484,9 @@ def test_scale_and_order_of_samples_and_mixtures_do_not_matter():
     columns = rng.permutation(6)
     Y = fitted(X, 3).transform(X)
     np.testing.assert_array_equal(fitted(1024 * X, 3).transform(1024 * X), Y)
-    assert sinr(Y, fitted(1e-6 * X, 3).transform(1e-6 * X)) > 100
-    assert sinr(Y, fitted(X[:, columns], 3).transform(X[:, columns])) > 60
+    for other, agreement in ((1e-6 * X, 100), (X[:, columns], 60)):
+        assert sinr(Y, fitted(other, 3).transform(other)) > agreement
     assert sinr(Y, fitted(X[rows], 3).transform(X)) > 40
-
-
-def test_normalisations_differ_by_a_factor_per_output():
-    _, X, _ = problem("0.5", 3000, 3, 6, 40)
-    by = {name: fitted(X, 3, normalize=name) for name in ("variance", "mean", "sum")}
-    np.testing.assert_allclose(
-        (X @ by["variance"].components_.T).std(axis=0), 1, rtol=1e-9
-    )
-    np.testing.assert_allclose(
-        (X @ by["mean"].components_.T).mean(axis=0), 1, rtol=1e-9
-    )
-    ratio = by["sum"].components_ / by["mean"].components_
-    np.testing.assert_allclose(ratio, ratio[:, :1] * np.ones(6), rtol=1e-6)
 
 
 def test_float32_agrees():
@@ -686,15 +495,6 @@ def test_float32_agrees():
     Y = single.transform(X.astype(np.float32))
     assert Y.dtype == single.components_.dtype == np.float32
     assert sinr(fitted(X, 3).transform(X), Y) > 50
-
-
-def test_a_sample_that_overflows_float32_is_refused_and_changes_nothing():
-    X = np.random.default_rng(0).exponential(size=(2500, 3))
-    cone = MinimumVolumeCone(3, random_state=0).partial_fit(X.astype(np.float32))
-    for learn in (cone.learn_one, lambda x: cone.partial_fit([x])):
-        with pytest.raises(ValueError, match=r"X\[0, 1\]"):
-            learn(np.array([1.0, 1e200, 1.0]))
-    assert cone.partial_fit(X).n_samples_seen_ == 5000
 
 
 # --- the stream
@@ -706,8 +506,8 @@ def test_a_sample_that_overflows_float32_is_refused_and_changes_nothing():
 )
 def test_one_pass_ends_where_the_batch_ends(kind, d, k, snr):
     S, X, _ = problem(kind, 30_000, d, k, snr)
-    stream = MinimumVolumeCone(d, random_state=0).partial_fit(X)
-    assert sinr(S, stream.transform(X)) > sinr(S, fitted(X, d).transform(X)) - 0.5
+    batch = sinr(S, fitted(X, d).transform(X))
+    assert sinr(S, streamed(X, d).transform(X)) > batch - 0.5
 
 
 @pytest.mark.parametrize(
@@ -721,11 +521,8 @@ def test_one_pass_without_noise_in_any_order(order):
         "by a source": -S[:, 0],
         "by a share": S[:, 0] / S.sum(axis=1),
     }
-    X_sorted = X[np.argsort(by[order])]
-    assert (
-        sinr(S, MinimumVolumeCone(3, random_state=0).partial_fit(X_sorted).transform(X))
-        > 60
-    )
+    stream = streamed(X[np.argsort(by[order])], 3)
+    assert sinr(S, stream.transform(X)) > 60
 
 
 @pytest.mark.parametrize(
@@ -735,37 +532,27 @@ def test_one_pass_without_noise_in_any_order(order):
 def test_any_chunking_gives_the_same_bits(k, noise, snr, tmp_path):
     _, X, _ = problem("copula0.3", 6500, 3, k, snr)
     if noise == "poisson":
-        X = (
-            np.random.default_rng(0)
-            .poisson(np.maximum(100 * X - 100 * X.min(), 0))
-            .astype(float)
-        )
-
-    def new():
-        return MinimumVolumeCone(3, noise=noise, outliers=0.01, random_state=0)
-
-    whole = new().partial_fit(X)
-    cut = new()
-    outputs = [
-        cut.partial_fit_transform(block)
-        for block in np.split(X, [1, 2, 1999, 2001, 4321])
-    ]
-    single = new().partial_fit(X[:2500])
-    for x in X[2500:3600]:
-        single.learn_one(x)
-    single.save(tmp_path / "model.bionica")
-    resumed = bionica.load(tmp_path / "model.bionica").partial_fit(X[3600:])
-    again = pickle.loads(pickle.dumps(single)).partial_fit(X[3600:])
-    at_once = new().partial_fit_transform(X)
-    for other in (cut, resumed, again):
-        np.testing.assert_array_equal(other.components_, whole.components_)
-        assert other.n_samples_seen_ == 6500
+        X = np.random.default_rng(0).poisson(100 * (X - X.min())).astype(float)
+    whole, cut, single = (
+        MinimumVolumeCone(3, noise=noise, outliers=0.01, random_state=0)
+        for _ in range(3)
+    )
+    at_once = whole.partial_fit_transform(X)
+    blocks = np.split(X, [1, 2, 1999, 2001, 4321])
+    outputs = [cut.partial_fit_transform(block) for block in blocks]
     np.testing.assert_array_equal(np.concatenate(outputs), at_once)
     assert not at_once[:2000].any()
     assert at_once[2000:].any(axis=1).mean() > 0.9
-    np.testing.assert_allclose(
-        whole.transform_one(X[7]), whole.transform(X[7:8])[0], rtol=1e-12
-    )
+    for x in X[:2600]:
+        single.learn_one(x)
+    single.save(tmp_path / "model.bionica")
+    resumed = bionica.load(tmp_path / "model.bionica")
+    for other in (resumed, pickle.loads(pickle.dumps(single))):
+        other.partial_fit(X[2600:])
+        np.testing.assert_array_equal(other.components_, whole.components_)
+        assert other.n_samples_seen_ == 6500
+    one = whole.transform_one(X[7])
+    np.testing.assert_allclose(one, whole.transform(X[7:8])[0], rtol=1e-12)
 
 
 @pytest.mark.parametrize("seed", [500, 504, 505])
@@ -775,48 +562,11 @@ def test_noise_that_the_first_block_does_not_show_is_noticed_later(seed):
     """
     S = copula_uniform(20_000, 5, 0.5, rng=seed)
     X, _ = mix(S, n_mixtures=5, snr_db=50, rng=seed)
-    # its last solution
-    stream = MinimumVolumeCone(5, random_state=0).partial_fit(X)
-    batch = fitted(X[:15_000], 5)
+    stream = streamed(X, 5)
     assert stream.noise_.all()
+    # its last solution
+    batch = fitted(X[:15_000], 5)
     assert sinr(S, stream.transform(X)) > sinr(S, batch.transform(X)) - 1
-
-
-@pytest.mark.parametrize(("k", "snr"), [(6, 30), (4, 25)])
-def test_solving_again_takes_the_noise_that_the_first_solution_took(k, snr):
-    _, X, _ = problem("copula0.3", 3000, 3, k, snr)
-    cone = fitted(X, 3)
-    first = cone._learner.state
-    again = solve(first, cone._learner.settings)
-    np.testing.assert_allclose(
-        again.fit.coordinates.channel_noise,
-        first.fit.coordinates.channel_noise,
-        rtol=1e-9,
-    )
-
-
-def switched(seed, n, dwell, silent=0):
-    """Three exponential sources, on or off in runs of `dwell` samples, the first off
-    for `silent` samples; 6 mixtures, 34 dB.
-    """
-    rng = np.random.default_rng(seed)
-    on = np.repeat(rng.random((-(-n // dwell), 3)) < 0.5, dwell, axis=0)[:n]
-    on[:silent, 0] = False
-    S = on * rng.exponential(size=(n, 3))
-    return S, mix(S, rng.random((6, 3)), snr_db=34, rng=rng)[0]
-
-
-@pytest.mark.parametrize(
-    ("seed", "dwell", "silent"), [(0, 500, 0), (2, 1000, 0), (3, 500, 20_000)]
-)
-def test_sources_that_the_first_blocks_do_not_show_are_found_later(seed, dwell, silent):
-    """The first blocks hold some combinations of sources only, and their cone is far
-    off.
-    """
-    S, X = switched(seed, 60_000, dwell, silent)
-    stream = MinimumVolumeCone(3, random_state=0).partial_fit(X)
-    best = min(sinr(S, fitted(X, 3).transform(X)), 30)
-    assert sinr(S, stream.transform(X)) > best - 0.5
 
 
 def test_before_the_start_outputs_are_zero():
@@ -834,20 +584,19 @@ def test_before_the_start_outputs_are_zero():
 
 def test_a_drifting_mixture_is_followed():
     S = copula_uniform(60_000, 3, 0.5, rng=0)
-    rng = np.random.default_rng(0)
-    A, B = rng.standard_normal((2, 3, 6))
+    A, B = np.random.default_rng(0).standard_normal((2, 3, 6))
     # a full turn in 1e6 samples
     turn = np.linspace(0, 2 * np.pi * 0.06, len(S))[:, None]
     X = np.cos(turn) * (S @ A) + np.sin(turn) * (S @ B)
-    X += 0.02 * X.std() * rng.standard_normal(X.shape)
-    Y = MinimumVolumeCone(3, horizon=3000, random_state=0).partial_fit_transform(X)
-    assert (
-        min(sinr(S[a : a + 5000], Y[a : a + 5000]) for a in range(10_000, 60_000, 5000))
-        > 20
-    )
+    X = noisy(X, 0.02 * X.std())
+    model = MinimumVolumeCone(3, horizon=3000, random_state=0)
+    Y = model.partial_fit_transform(X)
+    for start in range(10_000, 60_000, 5000):
+        part = slice(start, start + 5000)
+        assert sinr(S[part], Y[part]) > 20
     # judged on the samples that it remembers
     with warnings.catch_warnings(action="error"):
-        fit = MinimumVolumeCone(3, horizon=3000, random_state=0).fit(X)
+        fit = fitted(X, 3, horizon=3000)
     assert sinr(S[-2000:], fit.transform(X[-2000:])) > 20
 
 
@@ -865,21 +614,8 @@ def test_memory_is_bounded():
     ("parameters", "message"),
     [
         ({"noise": -1}, "'noise' parameter.*Got -1"),
-        ({"outliers": 0.5}, "'outliers' parameter.*Got 0.5"),
-        (
-            {"n_components": 7},
-            (
-                "n_components=7 sources cannot be found in n_features=6 mixtures; use"
-                " n_components <= 6"
-            ),
-        ),
-        (
-            {"n_components": 4},
-            (
-                "n_components=4 exceeds the rank of the data.*Use n_components=None"
-                " \\(keeps 3\\)"
-            ),
-        ),
+        ({"n_components": 7}, "n_components=7 sources cannot be found in n_features=6"),
+        ({"n_components": 4}, "exceeds the rank of the data.*=None .keeps 3"),
     ],
 )
 def test_bad_parameters_are_named(parameters, message):
@@ -902,29 +638,10 @@ def test_overflow_leaves_the_model_as_it_was():
         fitted(np.zeros((50, 3)), 1)
 
 
-@pytest.mark.parametrize("noise", [0.02, 0.3, 1.0])
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_a_known_spectrum_is_kept_exactly_however_noisy_the_mixtures(noise):
-    rng = np.random.default_rng(0)
-    spectra = np.array(
-        [
-            [0.8, 1, 0.8, 0.6, 0.4, 0.25],
-            [1, 0.45, 0.23, 0.04, 0, 0],
-            [0, 0.24, 0.7, 1, 0.49, 0.08],
-        ]
-    )
-    S = rng.exponential(size=(20_000, 3)) * (rng.random((20_000, 3)) < 0.5)
-    X = S @ spectra + noise * rng.standard_normal((20_000, 6))
-    cone = MinimumVolumeCone(3, known_mixing=spectra[:1].T, random_state=0).fit(X)
-    np.testing.assert_allclose(
-        cone.spectra_[0] / cone.spectra_[0, 1], spectra[0], atol=1e-9
-    )
-
-
 @pytest.mark.parametrize(("spectral", "kappa"), [(False, 0.1), (True, 1.0)])
 def test_the_width_of_a_wall_is_that_of_equation_2(spectral, kappa):
-    """One sample below one facet, at a base whose outputs have noise s_i^2 = v |V_i|^2
-    and mean 1.
+    """One sample below one facet; noise s_i^2 = v |V_i|^2 of outputs, and their mean 1
+    at the base.
     """
     U = np.array([[1.5, 1.0], [-0.2, 1.0], [1.7, 1.0]])
     data = unweighted(U)._replace(B=np.eye(2) if spectral else np.empty((0, 2)))
@@ -933,21 +650,16 @@ def test_the_width_of_a_wall_is_that_of_equation_2(spectral, kappa):
     v = 0.04
     e = 0.1
     wall = Wall(np.full(2, c), np.full(2, v), np.full(2, e), np.zeros(2))
-    s = v * (V @ V.T).diagonal()
-    width = (1 + kappa) / (1 / s + kappa / s) + e**2  # V_i u_bar = 1
-    expected = -np.linalg.slogdet(V)[1] + 0.5 * c * np.sum(
-        (np.minimum(U @ V.T, 0) ** 2).mean(axis=0) / width
-    )
-    assert objective(V, data, wall) == pytest.approx(expected, rel=1e-12)
-    # from this base, so that P is not the identity
-    turned = np.add(V, [[0.0, -0.3], [0.0, 0.0]])
     facets = near_facets(V @ U.T, V, np.full(2, np.inf), data)
-    P = turned @ np.linalg.inv(V)
-    mean = turned @ data.mean
-    inside = v * (turned @ turned.T).diagonal()
-    width = (1 + kappa) / (1 / inside + kappa / (s * mean**2)) + (e * mean) ** 2
-    expected = -np.linalg.slogdet(P)[1] + np.log(mean).sum()
-    expected += (
-        0.5 * c * np.sum((np.minimum(U @ turned.T, 0) ** 2).mean(axis=0) / width)
-    )
-    assert value_and_gradient(P, facets, wall)[0] == pytest.approx(expected, rel=1e-12)
+    base = v * (V @ V.T).diagonal()
+    for change in (0.0, -0.3):
+        turned = np.add(V, [[0.0, change], [0.0, 0.0]])
+        P = turned @ np.linalg.inv(V)
+        mean = turned @ data.mean
+        noise = v * (turned @ turned.T).diagonal()
+        width = (1 + kappa) / (1 / noise + kappa / (base * mean**2)) + (e * mean) ** 2
+        below = (np.minimum(U @ turned.T, 0) ** 2).mean(axis=0)
+        value = np.log(mean).sum() - np.linalg.slogdet(P)[1]
+        value += 0.5 * c * np.sum(below / width)
+        found, _ = value_and_gradient(P, facets, wall)
+        assert found == pytest.approx(value, rel=1e-12)

@@ -3,14 +3,11 @@
 import numpy as np
 import pytest
 
+from bionica import BatchNICA, NoncenteredWhitener
 from bionica.core.blocks import moments
 from bionica.core.whitening import whitening
 from bionica.datasets import random_sources
-from bionica.metrics import permutation_error
-from bionica.mixtures.nica.batch import BatchNICA
-from bionica.mixtures.nica.whitener import NoncenteredWhitener
 from bionica.mixtures.verdict.outliers import (
-    Inliers,
     are_inliers,
     is_inlier,
     metric,
@@ -28,20 +25,18 @@ def mixed(kind="exponential", n_samples=T, d=4, k=None, seed=0):
 def spoiled(X, how, size, seed=0):
     """X with one outlier, or 1 in 1,000; and which rows they are."""
     rng = np.random.default_rng(seed)
-    X, rows = X.copy(), rng.choice(len(X), len(X) // 1000, replace=False)
-    if how == "one":
-        rows = rows[:1]
+    X = X.copy()
+    n = 1 if how == "one" else len(X) // 1000
+    rows = rng.choice(len(X), n, replace=False)
     if how == "gaussian":
-        X[rows] = size * X.std() * rng.standard_normal((len(rows), X.shape[1]))
+        X[rows] = size * X.std() * rng.standard_normal((n, X.shape[1]))
     elif how == "channel":
         X[rows, 0] += size * X.std()
     elif how == "decades":
-        X[rows] *= np.geomspace(100, size, len(rows))[:, np.newaxis]
+        X[rows] *= np.geomspace(100, size, n)[:, np.newaxis]
     else:
         X[rows] *= size
-    is_outlier = np.zeros(len(X), dtype=bool)
-    is_outlier[rows] = True
-    return X, is_outlier
+    return X, np.isin(np.arange(len(X)), rows)
 
 
 HOW = [
@@ -94,14 +89,13 @@ def test_moments_are_those_of_the_other_rows(kind, k, how, size):
     clean = mixed(kind, k=k)[1]
     X, is_outlier = spoiled(clean, how, size)
     rows, seen = without_outliers(X, moments(X), 4)
-    assert isinstance(rows, Inliers)
     lost = ~is_inlier(X, rows.limit)
     assert np.sum(lost & ~is_outlier) <= 6  # sound samples
-    sane = moments(clean[~lost])
     # Outliers that remain are of the size of sound samples: X times 1e3 may still be
     # small.
-    assert np.abs(whitening(sane, 4).matrix @ (seen.mean - sane.mean)).max() < 1e-3
+    sane = moments(clean[~lost])
     F = whitening(sane, 4).matrix
+    assert np.abs(F @ (seen.mean - sane.mean)).max() < 1e-3
     np.testing.assert_allclose(F @ seen.covariance @ F.T, np.eye(4), atol=0.02)
 
 
@@ -113,24 +107,6 @@ def test_samples_that_alone_show_a_source_are_kept():
     X[::1000, 3] = 5.0
     assert without_outliers(X, moments(X), 4)[0] is X
     assert BatchNICA(robust=False, random_state=0).fit(X).components_.shape == (4, 4)
-
-
-@pytest.mark.parametrize(("how", "size"), [*HOW, ("gaussian", 10)])
-@pytest.mark.parametrize(("dtype", "k"), [(np.float64, 4), (np.float32, 8)])
-def test_batch_nica_separates_as_without_outliers(how, size, dtype, k):
-    S, clean = mixed(k=k)
-    X, is_outlier = spoiled(clean, how, size)
-    X = X.astype(dtype)
-    tol = 1e-6 if dtype == np.float64 else None
-    found = BatchNICA(4, random_state=0, tol=tol).fit(X)
-    best = BatchNICA(4, random_state=0, tol=tol).fit(clean[~is_outlier])
-    errors = [
-        permutation_error(S, m.transform(clean.astype(dtype)).astype(float))
-        for m in (found, best)
-    ]
-    assert errors[0] < 1.5 * errors[1]
-    assert 0 < found.n_outliers_ <= is_outlier.sum() + 6
-    assert found.negativity_ < 1e-3
 
 
 def test_the_fit_is_that_of_the_other_rows():
@@ -146,15 +122,11 @@ def test_the_fit_is_that_of_the_other_rows():
 
 def test_the_whitener_is_robust_if_asked():
     X, is_outlier = spoiled(mixed()[1], "gaussian", 1e6)
-    found = NoncenteredWhitener(robust=True).fit(X)
-    best = NoncenteredWhitener().fit(X[~is_outlier])
-    np.testing.assert_allclose(
-        found.components_, best.components_, rtol=0.02, atol=0.02
-    )
-    assert (
-        np.abs(NoncenteredWhitener().fit(X).components_).max()
-        < 1e-3 * np.abs(best.components_).max()
-    )
+    found = NoncenteredWhitener(robust=True).fit(X).components_
+    best = NoncenteredWhitener().fit(X[~is_outlier]).components_
+    naive = NoncenteredWhitener().fit(X).components_
+    np.testing.assert_allclose(found, best, rtol=0.02, atol=0.02)
+    assert np.abs(naive).max() < 1e-3 * np.abs(best).max()
 
 
 def test_the_least_distance_outside_the_signal_follows_the_unit():

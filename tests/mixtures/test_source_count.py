@@ -1,20 +1,15 @@
 """The number of sources on which halves of the samples agree."""
 
-import re
 import sys
 import warnings
-from functools import partial
 
 import numpy as np
 import pytest
 
 from bionica import BatchNICA, MinimumVolumeCone, StreamingNICA
-from bionica.mixtures.cone.count import rough_cones
-from bionica.mixtures.verdict import count
+from bionica.mixtures.cone.count import count_sources
 from bionica.mixtures.verdict.count import Count
 from conftest import reaction
-
-count_sources = partial(count.count_sources, cones=rough_cones)
 
 
 def mixtures(kind, T, d, k, snr_db, seed):
@@ -65,14 +60,6 @@ def test_without_noise_the_rank_ends_the_count():
     assert found.angles[5] == 90.0
 
 
-def test_sources_whose_second_moments_are_those_of_noise_are_counted():
-    rng = np.random.default_rng(0)
-    S = rng.random((2000, 4)) * (rng.random((2000, 4)) < 0.5)
-    assert (
-        count_sources(S @ np.linalg.qr(rng.standard_normal((4, 4)))[0]).n_sources == 4
-    )
-
-
 def test_more_than_twelve_sources_are_counted_if_the_noise_is_white():
     rng = np.random.default_rng(0)
     S = rng.random((3000, 20)) * (rng.random((3000, 20)) < 0.5)
@@ -85,9 +72,8 @@ def test_more_than_twelve_sources_are_counted_if_the_noise_is_white():
 def test_a_single_source_and_none():
     rng = np.random.default_rng(0)
     X = rng.exponential(size=(1000, 1)) @ rng.random((1, 6))
-    assert count_sources(X).n_sources == 1
-    assert count_sources(X + 0.01 * rng.standard_normal(X.shape)).n_sources == 1
-    assert count_sources(np.zeros((10, 3))).n_sources == 1
+    for data in (X, X + 0.01 * rng.standard_normal(X.shape), np.zeros((10, 3))):
+        assert count_sources(data).n_sources == 1
 
 
 def test_rows_that_alternate_are_all_looked_at():
@@ -105,26 +91,8 @@ def test_rows_that_alternate_are_all_looked_at():
 
 def test_the_count_does_not_depend_on_units_or_order():
     X = mixtures("sparse", 1000, 3, 8, 30, seed=2)
-    assert (
-        count_sources(1e-150 * X).n_sources
-        == count_sources(1e100 * X[:, ::-1]).n_sources
-        == 3
-    )
-
-
-@pytest.mark.parametrize("seed", range(2))
-def test_clipped_heavy_tails_in_four_mixtures_are_counted(seed):
-    rng = np.random.default_rng(seed)
-    X = rng.pareto(2.2, (500, 3)) @ rng.standard_normal((3, 4))
-    X = np.minimum(X, np.quantile(X, 0.98))
-    with warnings.catch_warnings(action="ignore"):
-        nica = BatchNICA("auto", random_state=0).fit(X)
-    assert nica.n_components_ == nica.count_.n_sources
-    nica.diagnose(X)
-    for estimator in (nica, MinimumVolumeCone("auto", random_state=0)):
-        with warnings.catch_warnings(action="ignore"):
-            estimator.fit(X).set_params(n_components=2).fit(X)
-        assert not hasattr(estimator, "count_")
+    for data in (1e-150 * X, 1e100 * X[:, ::-1]):
+        assert count_sources(data).n_sources == 3
 
 
 @pytest.mark.parametrize(("k1", "k2", "noise"), [(0.2, 0.05, 3e-3), (0.3, 0.1, 1e-3)])
@@ -164,15 +132,12 @@ def test_halves_that_agree_on_no_number_are_said_and_never_mean_one_source(monke
 @pytest.mark.parametrize(
     ("count", "said"),
     [
-        (
-            Count(2, (3,), {}),
-            r"number of sources is not certain: 2, or 3\. Compare the fits",
-        ),
+        (Count(2, (3,), {}), [": 2, or 3. Compare the fits"]),
         (
             Count(2, (), {}, False),
-            "not certain: halves of the samples agree on none, and 2 is a guess",
+            [": halves of the samples agree on none, and 2 is a guess"],
         ),
-        (Count(2, (), {}), None),
+        (Count(2, (), {}), []),
     ],
 )
 def test_a_number_that_the_data_do_not_decide_is_said_once(
@@ -181,19 +146,16 @@ def test_a_number_that_the_data_do_not_decide_is_said_once(
     if not hasattr(cls, learn):
         return
     rng = np.random.default_rng(0)
-    X = rng.exponential(size=(2500, 2)) @ rng.random(
-        (2, 4)
-    ) + 0.01 * rng.standard_normal((2500, 4))
-    monkeypatch.setattr(
-        sys.modules[cls.__module__], "count_sources", lambda X, cones: count
-    )
+    X = rng.exponential(size=(2500, 2)) @ rng.random((2, 4))
+    X += 0.01 * rng.standard_normal((2500, 4))
+    monkeypatch.setattr(sys.modules[cls.__module__], "count_sources", lambda X: count)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model = getattr(cls("auto", random_state=0), learn)(X)
-        assert model.count_ == count
-        assert len(model.components_) == 2
         if learn == "partial_fit":
             model.partial_fit(X)
+    assert model.count_ == count
+    assert len(model.components_) == 2
     texts = [str(one.message) for one in caught if "not certain" in str(one.message)]
-    assert len(texts) == (said is not None)
-    assert said is None or re.search(said, texts[0])
+    assert len(texts) == len(said)
+    assert all(part in text for part, text in zip(said, texts, strict=True))

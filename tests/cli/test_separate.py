@@ -2,28 +2,35 @@
 line.
 """
 
+import importlib
 import json
 import resource
 import signal
 import subprocess
 import sys
-import time
-import warnings
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 import bionica
-from bionica import io
 from bionica.cli import app
-from bionica.cli import separation as command_line
-from bionica.cli.console import StandardInput
-from bionica.metrics import match_sources, permutation_error
+from bionica.metrics import permutation_error
 from bionica.mixtures import report
-from conftest import left, mixtures, read, write
+from conftest import left, mixtures, read, worst_correlation, write
 
+# the command hides the module of its name
+module = importlib.import_module("bionica.cli.separate")
 COMMAND = [sys.executable, "-m", "bionica", "separate"]
+
+
+def in_a_shell(command, folder, **options):
+    """Run `bionica separate` with this rest of a command line."""
+    command = " ".join([*COMMAND, command])
+    run = {"capture_output": True, "text": True, "timeout": 120, **options}
+    return subprocess.run(["bash", "-c", command], cwd=folder, **run)
+
+
 # a pipe that does not wait for samples to choose by
 AT_ONCE = ["--sources", 3, "--method", "streaming"]
 
@@ -73,18 +80,8 @@ def test_methods_and_json(tmp_path, problem, method):
     S, X = problem
     np.save(tmp_path / "x.npy", X.T)
     out = tmp_path / "y.csv"
-    result = separate(
-        tmp_path / "x.npy",
-        "-o",
-        out,
-        "--axis",
-        1,
-        "--sources",
-        3,
-        "--method",
-        method,
-        "--json",
-    )
+    options = ["--axis", 1, "--sources", 3, "--method", method, "--json", "-o", out]
+    result = separate(tmp_path / "x.npy", *options)
     assert result.stdout.count("\n") == 1
     summary = json.loads(result.stdout)
     assert (summary["sources"], summary["mixtures"], summary["samples"]) == (3, 5, 4000)
@@ -96,49 +93,51 @@ def test_methods_and_json(tmp_path, problem, method):
     assert summary["notes"] == []
     tried = {"BatchNICA", "MinimumVolumeCone"} if method == "auto" else set()
     assert set(summary["tried"]) == tried
-    assert summary["tried"].get(summary["method"], []) == []
 
 
 @pytest.mark.parametrize("method", ["two-compartment", "local"])
 def test_a_network_is_said_to_be_a_model_of_a_circuit(tmp_path, problem, method):
-    arguments = ["--sources", 3, "--method", method, "--json", "-o", tmp_path / "y.npy"]
-    summary = json.loads(
-        separate(write(tmp_path / "x.npy", problem[1]), *arguments).stdout
-    )
-    assert "model of a neural circuit: streaming, batch and cone" in summary["notes"][0]
-    assert summary["method"] in bionica.__all__
-    assert np.load(tmp_path / "y.npy").shape == (4000, 3)
+    x = write(tmp_path / "x.npy", problem[1])
+    result = separate(x, "--sources", 3, "--method", method, "--json")
+    note, *_ = json.loads(result.stdout)["notes"]
+    assert "model of a neural circuit: streaming, batch and cone" in note
+    assert np.load(tmp_path / "x-sources.npy").shape == (4000, 3)
+
+
+@pytest.fixture
+def abundances(rng):
+    """Correlated sources, which sum to one, and their mixtures."""
+    S = rng.dirichlet([0.5, 0.5, 0.5], 5000)
+    X = S @ rng.random((3, 10)) + 0.003 * rng.standard_normal((5000, 10))
+    return S, X
 
 
 def test_the_method_and_the_sources_do_not_depend_on_the_size_of_the_file(
-    tmp_path, monkeypatch
+    tmp_path, abundances, monkeypatch
 ):
-    """Correlated sources: a larger file is fitted on evenly spread samples, and its
-    sources are those of all of it.
+    """A larger file is fitted on evenly spread samples, and its sources are those of
+    all of it.
     """
-    rng = np.random.default_rng(0)
-    S = rng.dirichlet([0.5, 0.5, 0.5], 4000)
-    X = S @ rng.random((3, 10)) + 0.003 * rng.standard_normal((4000, 10))
+    S, X = abundances
     x = write(tmp_path / "x.npy", X)
     summaries = []
     for memory in (2**28, 8 * 10 * 2000):
-        monkeypatch.setattr(command_line, "IN_MEMORY", memory)
-        summaries.append(
-            json.loads(separate(x, "--sources", 3, "--json", "--force").stdout)
-        )
+        monkeypatch.setattr(module, "IN_MEMORY", memory)
+        result = separate(x, "--sources", 3, "--json", "--force")
+        summaries.append(json.loads(result.stdout))
         Y = np.load(tmp_path / "x-sources.npy")
-        assert len(Y) == 4000
-        assert match_sources(S, Y).correlation.min() > 0.99
-    separate(x, "--sources", 3, "--normalize", "sum", "--force")
-    assert np.abs(np.load(tmp_path / "x-sources.npy").sum(axis=1) - 1).max() < 0.1
+        assert worst_correlation(S, Y) > 0.99
+        assert len(Y) == 5000
     assert summaries[0]["method"] == summaries[1]["method"]
     assert len(summaries[1]["notes"]) > len(summaries[0]["notes"])
+    separate(x, "--sources", 3, "--normalize", "sum", "--force")
+    assert np.abs(np.load(tmp_path / "x-sources.npy").sum(axis=1) - 1).max() < 0.1
 
 
 def test_an_online_method_learns_from_all_samples_of_a_large_file(
     tmp_path, problem, monkeypatch
 ):
-    monkeypatch.setattr(command_line, "IN_MEMORY", 8 * 5 * 2000)
+    monkeypatch.setattr(module, "IN_MEMORY", 8 * 5 * 2000)
     separate(write(tmp_path / "x.npy", problem[1]), *AT_ONCE, "--model", tmp_path / "m")
     assert bionica.load(tmp_path / "m").n_samples_seen_ == 4000
 
@@ -148,15 +147,12 @@ def test_with_a_horizon_each_source_of_a_file_is_computed_when_its_sample_arrive
 ):
     """Right before and after a change, from the first sample on."""
     S, X = problem
-    x = write(
-        tmp_path / "x.npy",
-        np.concatenate([X, X[:, [1, 0, 2, 4, 3]] * [1, 2, -1, 1, 3]]),
-    )
-    y = tmp_path / "y.npy"
+    changed = X[:, [1, 0, 2, 4, 3]] * [1, 2, -1, 1, 3]
+    x = write(tmp_path / "x.npy", np.concatenate([X, changed]))
     m = tmp_path / "m"
     a = tmp_path / "a.npy"
-    separate(x, *AT_ONCE, "--horizon", 500, "-o", y, "--model", m, "--mixing", a)
-    Y = np.load(y)
+    separate(x, *AT_ONCE, "--horizon", 500, "--model", m, "--mixing", a)
+    Y = np.load(tmp_path / "x-sources.npy")
     S = np.concatenate([S, S])
     for part in (slice(0, 1000), slice(3000, 4000), slice(-1000, None)):
         assert permutation_error(S[part], Y[part]) < 0.05
@@ -165,79 +161,51 @@ def test_with_a_horizon_each_source_of_a_file_is_computed_when_its_sample_arrive
 
 def test_images_are_recovered_as_images(tmp_path, rng):
     iio = pytest.importorskip("imageio.v3")
-    S = rng.random((3, 40, 40)) * (rng.random((3, 40, 40)) < 0.5)
-    mixed = np.einsum("ij,jhw->ihw", np.eye(3) + 0.5, S)
+    S = rng.random((1600, 3)) * (rng.random((1600, 3)) < 0.5)
+    mixed = S @ (np.eye(3) + 0.5)
     names = [tmp_path / f"mixed-{i}.png" for i in range(3)]
-    for name, image in zip(names, mixed, strict=True):
+    for name, image in zip(names, mixed.T.reshape(3, 40, 40), strict=True):
         iio.imwrite(name, np.rint(60000 * image / mixed.max()).astype(np.uint16))
     separate(*names, "--sources", 3, "--report", tmp_path / "page.html")
-    Y = np.stack(
-        [iio.imread(tmp_path / f"sources-{i}.png").ravel() / 65535 for i in (1, 2, 3)],
-        axis=1,
-    )
-    S = S.reshape(3, -1).T
+    images = [iio.imread(tmp_path / f"sources-{i}.png").ravel() for i in (1, 2, 3)]
+    Y = np.stack(images, axis=1) / 65535
     assert permutation_error(S / S.std(axis=0), Y / Y.std(axis=0)) < 1e-3
     # not the image of a source
     (tmp_path / "sources-1.png").rename(tmp_path / "sources-1b.png")
     assert "sources-2.png exists already" in refused(*names, "--model", tmp_path / "m")
     assert "m" not in left(tmp_path)
-    assert "the same file" in refused(
-        names[0], names[2], "-o", tmp_path / "mixed.png", "--force"
-    )
+    output = ["-o", tmp_path / "mixed.png", "--force"]
+    assert "the same file" in refused(names[0], names[2], *output)
 
 
-def test_a_report_of_an_image_shows_where_it_is_not_explained(tmp_path, rng):
+def test_a_report_of_an_image_shows_where_it_is_not_explained(
+    tmp_path, rng, monkeypatch
+):
     """A disk of a fourth dye; pixels of a corner are masked."""
     y, x = np.mgrid[:60, :80]
     disk = (y - 30) ** 2 + (x - 50) ** 2 < 80
-    S = np.stack(
-        [rng.random((60, 80)) * (rng.random((60, 80)) < 0.5) for _ in range(3)]
-        + [disk],
-        axis=-1,
-    )
+    S = rng.random((60, 80, 4)) * (rng.random((60, 80, 4)) < 0.5)
+    S[..., 3] = disk
     cube = S @ rng.random((4, 6)) + 0.01 * rng.standard_normal((60, 80, 6))
     cube[:9, :9] = np.nan
     np.save(tmp_path / "x.npy", cube)
-    with io.open_reader(tmp_path / "x.npy", missing=True) as reader:
-        X, labels = reader.sample(10_000)
-        with warnings.catch_warnings(action="ignore"):
-            network = bionica.MinimumVolumeCone(3, random_state=0).fit(X)
-            network.diagnosis_ = network.diagnose(X)
-        given = {
-            "numbers": np.arange(len(X)),
-            "labels": labels,
-            "names": [*"abc"],
-            "lines": [],
-            "facts": [],
-        }
-        figures = report.write_separation(
-            tmp_path / "r.html", network, reader, X, **given
-        )
-    (picture,) = (
-        figure.axes[0].images[0].get_array()
-        for name, figure in figures
-        if name == "residual_image"
-    )
-    assert (
-        picture[disk].mean() > 3 * picture[~disk].mean()
-        and (picture[:9, :9] == 0).all()
-    )
-    limits = [
-        figure.axes[0].images[0].get_clim()
-        for name, figure in figures
-        if name in ("sources", "mixtures")
-    ]
-    assert (
-        np.isfinite(limits).all()
-        and "root mean square in each pixel" in (tmp_path / "r.html").read_text()
-    )
+    pictures = {}
+    write_separation = report.write_separation
 
+    def recorded(*arguments, **given):
+        figures = write_separation(*arguments, **given)
+        for name, figure in figures:
+            if figure.axes[0].images:
+                pictures[name] = figure.axes[0].images[0].get_array()
+        return figures
 
-@pytest.mark.parametrize("most", [1, 7, 240])
-def test_rows_that_are_drawn_do_not_alias_with_a_period(most):
-    rows = report._some(1000, most)
-    assert 0 < len(rows) <= most and (np.diff(rows) > 0).all()
-    assert most < 9 or len({*np.diff(rows).tolist()}) > 2
+    monkeypatch.setattr(report, "write_separation", recorded)
+    options = ["--sources", 3, "--method", "cone", "--report", tmp_path / "r.html"]
+    separate(tmp_path / "x.npy", *options)
+    picture = pictures["residual_image"]
+    assert picture[disk].mean() > 3 * picture[~disk].mean()
+    assert (picture[:9, :9] == 0).all()
+    assert "root mean square in each pixel" in (tmp_path / "r.html").read_text()
 
 
 # --- errors
@@ -310,42 +278,11 @@ def test_a_full_disk(tmp_path, problem):
     def little():
         resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000))
 
-    arguments = ["x.npy", "-o", "y.h5", "--method", "batch", "--sources", "3"]
-    result = subprocess.run(
-        [*COMMAND, *arguments],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        preexec_fn=little,
-    )
+    command = "x.npy -o y.h5 --method batch --sources 3"
+    result = in_a_shell(command, tmp_path, preexec_fn=little)
     assert result.returncode == 1, result.stderr
     assert result.stderr.count("\n") == 1
     assert left(tmp_path) == ["x.npy"]
-
-
-@pytest.mark.filterwarnings("ignore:.*:RuntimeWarning")
-@pytest.mark.parametrize(
-    ("method", "scale"),
-    [("batch", 1e-200), ("cone", 1e160), ("streaming", 1e300), ("batch", 1e300)],
-)
-def test_a_report_of_very_large_and_small_mixtures(tmp_path, problem, method, scale):
-    """Squares overflow; the report is drawn, or the reason is said in one line."""
-    X = problem[1][:300] * scale
-    X[:, 0] = problem[1][:300, 0]
-    arguments = [
-        "--sources",
-        "2",
-        "--method",
-        method,
-        "-q",
-        "--report",
-        str(tmp_path / "r.html"),
-    ]
-    result = CliRunner().invoke(
-        app, ["separate", str(write(tmp_path / "x.npy", X)), *arguments]
-    )
-    assert result.exit_code in (0, 1), (result.output, result.exception)
-    assert result.stderr.count("\n") == result.exit_code
 
 
 # --- pipes
@@ -370,33 +307,25 @@ def test_a_pipe_gives_what_the_network_put_out(problem):
     assert permutation_error(S[-1000:], Y[-1000:]) < 0.05
 
 
-def test_a_pipe_of_correlated_sources_is_answered_by_the_method_that_suits_them(rng):
-    S = rng.dirichlet([0.5, 0.5, 0.5], 6000)
-    X = S @ rng.random((3, 10)) + 0.003 * rng.standard_normal((6000, 10))
+def test_a_pipe_of_correlated_sources_is_answered_by_the_method_that_suits_them(
+    abundances,
+):
+    S, X = abundances
     result = separate("-", "--sources", 3, "--json", fed=text(X))
     assert json.loads(result.stderr)["method"] == "MinimumVolumeCone"
     Y = numbers(result)
-    assert len(Y) == 6000
-    assert match_sources(S[-2000:], Y[-2000:]).correlation.min() > 0.98
+    assert len(Y) == 5000
+    assert worst_correlation(S[-2000:], Y[-2000:]) > 0.98
 
 
 def test_a_file_into_a_pipe(tmp_path, problem):
     _, X = problem
     x = write(tmp_path / "x.npy", X)
-    result = separate(
-        x,
-        "--method",
-        "batch",
-        "--sources",
-        3,
-        "-o",
-        "-",
-        "--json",
-        "--model",
-        tmp_path / "m",
-    )
+    model = tmp_path / "m"
+    options = ["--method", "batch", "--sources", 3, "--json", "--model", model]
+    result = separate(x, *options, "-o", "-")
     assert json.loads(result.stderr)["samples"] == 4000
-    assert np.array_equal(numbers(result), bionica.load(tmp_path / "m").transform(X))
+    assert np.array_equal(numbers(result), bionica.load(model).transform(X))
 
 
 def test_a_pipe_continues_where_it_stopped(tmp_path, problem):
@@ -404,145 +333,49 @@ def test_a_pipe_continues_where_it_stopped(tmp_path, problem):
     _, X = problem
     separate("-", *AT_ONCE, "-o", tmp_path / "whole.csv", fed=text(X))
     command = ["-", *AT_ONCE, "--model", tmp_path / "m", "--resume", "-o"]
-    for i, part in enumerate((X[:50], X[50:1000], X[1000:])):
-        separate(*command, tmp_path / f"y{i}.csv", fed=text(part))
-    parts = [read(tmp_path / f"y{i}.csv") for i in range(3)]
-    assert np.array_equal(np.concatenate(parts), read(tmp_path / "whole.csv"))
-    assert "exists already" in refused(*command, tmp_path / "y0.csv", fed=text(X))
+    files = [tmp_path / f"y{i}.csv" for i in range(3)]
+    for file, part in zip(files, np.split(X, [50, 1000]), strict=True):
+        separate(*command, file, fed=text(part))
+    parts = np.concatenate([read(file) for file in files])
+    assert np.array_equal(parts, read(tmp_path / "whole.csv"))
     before = (tmp_path / "m").read_bytes()
-    for option, message in (
-        (["--sources", 2], "--sources 3"),
-        (["--method", "interneuron"], "--method streaming"),
+    other = tmp_path / "no.csv"
+    for arguments, fed, message in (
+        ([files[0]], X, "exists already"),
+        ([other, "--sources", 2, "-q"], X, "--sources 3"),
+        ([other, "--method", "interneuron", "-q"], X, "--method streaming"),
+        ([other, "-q"], X[:, :4], "from 5 mixtures"),
     ):
-        assert message in refused(
-            *command, tmp_path / "no.csv", *option, "-q", fed=text(X)
-        )
-    assert "from 5 mixtures" in refused(
-        *command, tmp_path / "no.csv", "-q", fed=text(X[:, :4])
-    )
+        assert message in refused(*command, *arguments, fed=text(fed))
     assert (tmp_path / "m").read_bytes() == before
 
 
-def test_a_pipe_with_an_unnamed_index_continues(tmp_path, problem):
-    X = np.column_stack([np.arange(2000), problem[1][:2000]])
-    separate("-", *AT_ONCE, "-o", tmp_path / "whole.csv", fed=",a,b,c,d,e\n" + text(X))
-    for i, part in enumerate((X[:1000], X[1000:])):
-        command = [
-            "-",
-            *AT_ONCE,
-            "--model",
-            tmp_path / "m",
-            "--resume",
-            "-o",
-            tmp_path / f"y{i}.csv",
-        ]
-        separate(*command, fed=",a,b,c,d,e\n" + text(part))
-    parts = [read(tmp_path / f"y{i}.csv", axis=0) for i in range(2)]
-    assert np.array_equal(np.concatenate(parts), read(tmp_path / "whole.csv", axis=0))
-
-
-def test_after_a_kill_the_model_has_learned_what_was_answered(tmp_path, problem):
-    """Whenever the model would be saved: a run that was killed counts for neither file,
-    and can be run again.
-    """
-    X = problem[1]
-    command = ["-", *map(str, AT_ONCE), "--model", "m", "--resume", "-o", "y.csv"]
-    script = "from bionica.cli import separation; separation.SAVE_EVERY = 0; "
-    script += f"from bionica.cli import app; app(['separate', *{command!r}])"
-    with subprocess.Popen(
-        [sys.executable, "-c", script], cwd=tmp_path, stdin=-1, stdout=-1, stderr=-1
-    ) as process:
-        process.stdin.write(text(X[:3000]).encode())
-        process.stdin.flush()
-        while (
-            sum(file.stat().st_size for file in tmp_path.glob(".y.csv.*.part/*"))
-            < 60_000
-        ):
-            assert process.poll() is None
-            time.sleep(0.01)
-        process.kill()
-    learned = (
-        bionica.load(tmp_path / "m").n_samples_seen_ if (tmp_path / "m").exists() else 0
-    )
-    answered = len(read(tmp_path / "y.csv")) if (tmp_path / "y.csv").exists() else 0
-    assert learned == answered
-
-
-def test_a_long_horizon_does_not_delay_the_first_answer(problem, monkeypatch):
-    """The method is chosen by about 1,000 samples, whatever the horizon."""
-    chunks = []
-    before_first = []
-    read = StandardInput.read
-    answer = io.TextWriter.write
-
-    def counted_read(self, n):
-        chunks.append(read(self, 20_000))
-        return chunks[-1]
-
-    def counted_answer(self, *arguments):
-        before_first.append(len(chunks))
-        return answer(self, *arguments)
-
-    monkeypatch.setattr(StandardInput, "read", counted_read)
-    monkeypatch.setattr(io.TextWriter, "write", counted_answer)
-    result = separate("-", "--sources", 3, "--horizon", 100_000, fed=text(problem[1]))
-    assert len(numbers(result)) == 4000
-    assert b"".join(chunks[: before_first[0]]).count(b"\n") < 1500
-
-
 def test_a_bad_line_in_a_pipe_keeps_the_model_and_the_answers(tmp_path, problem):
-    command = ["-", *AT_ONCE, "--model", tmp_path / "m", "-o", tmp_path / "y.csv"]
-    assert (
-        "line 1001"
-        in separate(*command, fed=text(problem[1][:1000]) + "1,2\n", code=1).stderr
-    )
+    files = [tmp_path / "m", tmp_path / "y.csv"]
+    command = ["-", *AT_ONCE, "--model", files[0], "-o", files[1]]
+    fed = text(problem[1][:1000]) + "1,2\n"
+    assert "line 1001" in separate(*command, fed=fed, code=1).stderr
     assert left(tmp_path) == ["m", "y.csv"]
-    assert (
-        bionica.load(tmp_path / "m").n_samples_seen_
-        == len(read(tmp_path / "y.csv"))
-        == 1000
-    )
+    assert bionica.load(files[0]).n_samples_seen_ == len(read(files[1])) == 1000
     separate("-", fed="", code=1)
 
 
 def test_nobody_listens(tmp_path, problem):
     np.save(tmp_path / "x.npy", np.tile(problem[1], (10, 1)))
-    command = " ".join([*COMMAND, "x.npy -o - --method batch --sources 3 | head -2"])
-    result = subprocess.run(
-        command, shell=True, cwd=tmp_path, capture_output=True, text=True, timeout=120
-    )
+    command = "x.npy -o - --method batch --sources 3 | head -2"
+    result = in_a_shell(command, tmp_path)
     assert len(result.stdout.splitlines()) == 2
     assert "Error" not in result.stderr
 
 
-@pytest.mark.parametrize("n_read", [0, 1])
-def test_nobody_listens_any_more_before_the_network_starts(problem, n_read):
-    """LocalNICA is silent for its first 100 samples."""
-    arguments = [*COMMAND, "-", "--sources", "3", "--method", "local"]
-    with subprocess.Popen(arguments, stdin=-1, stdout=-1, stderr=-1) as process:
-        process.stdin.write(b"a,b,c,d,e\n" + text(problem[1][:20]).encode() * n_read)
-        process.stdin.flush()
-        for _ in range(n_read):
-            process.stdout.readline()
-        process.stdout.close()
-        process.stdin.write(text(problem[1][20:40]).encode())
-        process.stdin.close()
-        errors = process.stderr.read().decode()
-    assert process.returncode == 0, errors
-    assert "sources in" not in errors
-
-
-def test_a_short_pipe_is_answered(tmp_path, problem):
+def test_pipes_of_few_samples(tmp_path, problem):
     X = problem[1][problem[1].any(axis=1)]
     assert len(numbers(separate("-", "--sources", 3, fed=text(X[:50])))) == 50
-    separate("-", *AT_ONCE, "--model", tmp_path / "m", fed=text(X[:1]))
-
-
-def test_a_pipe_whose_answers_are_all_zero_is_an_error(problem):
-    X = problem[1][problem[1].any(axis=1)]
     ended = separate("-", *AT_ONCE, fed=text(X[:1]), code=1)
     assert "ended after 1 sample, and every output was zero: give more" in ended.stderr
     assert (numbers(ended) == 0).all()
+    # the model has learned from it
+    separate("-", *AT_ONCE, "--model", tmp_path / "m", fed=text(X[:1]))
 
 
 def test_too_few_samples_to_start_are_said_to_be(tmp_path, problem):
@@ -579,14 +412,7 @@ def test_ctrl_c_ends_a_recording_from_a_pipe(tmp_path, problem):
 @pytest.mark.parametrize("redirected", ["- <&-", "x.npy -o - <&- >/dev/full"])
 def test_standard_streams_that_are_closed(tmp_path, problem, redirected):
     np.save(tmp_path / "x.npy", problem[1][:400])
-    command = f"{sys.executable} -m bionica separate {redirected} --sources 2"
-    result = subprocess.run(
-        ["bash", "-c", command],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    result = in_a_shell(f"{redirected} --sources 2", tmp_path)
     assert result.returncode == 1
     assert result.stderr.splitlines()[-1].startswith("Error: ")
     assert left(tmp_path) == ["x.npy"]
