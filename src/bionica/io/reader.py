@@ -328,7 +328,7 @@ class Reader(ExitStack):
                 template = (
                     f"{{{option}:={{!r}}}}: {{}} has no column {{!r}}; it has {{}}"
                 )
-                values = (text[:40], self.name, item[:40], known)
+                values = (str(text)[:40], self.name, item[:40], known)
                 raise InputError(Message(template, *values))
         return numbers
 

@@ -263,7 +263,9 @@ class TextReader(Reader):
         self.decimal = self._decimals[0]
         # in sheets it is
         self._is_point_known = bool(options.decimal or separator)
-        self._separators = [separator] if separator else _SEPARATORS
+        self._separators: Sequence[str | None] = _SEPARATORS
+        if separator:
+            self._separators = (separator,)
         self._separator = separator
         if not pipe:
             next(self._chunks(), None)
@@ -644,9 +646,9 @@ class TextReader(Reader):
         captions = []
         for top, *below in columns.tolist():
             if self._is_text(*below):
-                is_caption = ROW_NAMES.fullmatch(top)
+                is_caption = bool(ROW_NAMES.fullmatch(top))
             else:
-                is_caption = below and self._number(top) is None
+                is_caption = bool(below) and self._number(top) is None
             if is_caption:
                 captions.append(top)
         rises = is_monotonic(np.array(first, float))
@@ -659,7 +661,7 @@ class TextReader(Reader):
             return "names" if is_named else "asked"
         return verdict
 
-    def _judge(self, rows: Array | Sequence[Sequence[str]]) -> str:
+    def _judge(self, rows: Array | list[list[str]]) -> str:
         """Return what the first of these rows of cells is: `judge_first_line`.
 
         A missing number is the median of its column.
@@ -668,7 +670,7 @@ class TextReader(Reader):
             return "sample"
         numbers = np.array([self._floats(row) for row in rows])
         finite = np.isfinite(numbers)
-        lines = np.flatnonzero(finite.any(axis=1))
+        lines = np.flatnonzero(finite.any(axis=1)).tolist()
         if len(lines) < 2 or not finite[0].all():
             return "sample"
         table = numbers[lines][:, finite[1:].any(axis=0)]
@@ -751,7 +753,7 @@ class TextReader(Reader):
         lines = tabbed(zip(*rows.values(), strict=True))
         self._row_lines = [*rows]
         self._open_lines = lambda: [lines]
-        self._separators = "\t"
+        self._separators = ("\t",)
         self._skip_lines = 0
         self._transposed = True
         self._labelled = bool(self.header)

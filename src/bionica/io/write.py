@@ -83,7 +83,7 @@ class TextWriter:
 class Writer(NamedTuple):
     """Appends samples, and before each what the label columns hold beside it."""
 
-    write: Callable[..., None]
+    write: Callable[..., Any]
 
 
 @contextmanager
