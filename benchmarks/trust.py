@@ -25,7 +25,8 @@ from scipy.optimize import linear_sum_assignment
 import bionica
 import problems
 import runner
-from bionica.mixtures.cone.count import count_sources
+from bionica.mixtures.cone.count import rough_cones
+from bionica.mixtures.verdict.count import count_sources
 
 WRONG = 0.9
 RIGHT = 0.99
@@ -481,7 +482,7 @@ def counted(index, seed):
     group, d, make = list(counting_problems())[index]
     X = make(np.random.default_rng(seed))
     start = time.perf_counter()
-    count = count_sources(X[:: max(1, len(X) // 20_000)])
+    count = count_sources(X[:: max(1, len(X) // 20_000)], rough_cones)
     return (
         group,
         count.n_sources == d,

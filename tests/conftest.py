@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 import bionica
-from bionica.core.estimator import Estimator, OfThePaper, OnlineEstimator
+from bionica.circuits.network import OfThePaper
+from bionica.core.estimator import Estimator
+from bionica.core.online import OnlineEstimator
 from bionica.io import open_reader, open_writer
 
 sys.path.insert(0, str(Path(__file__).parent))

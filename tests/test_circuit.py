@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import bionica
-from bionica import plot
+from bionica.circuits import plot
 from conftest import ONLINE, mixtures
 
 pytest.importorskip("matplotlib")
@@ -16,9 +16,11 @@ def arrows(ax):
     return [text.arrow_patch for text in ax.texts if hasattr(text, "arrow_patch")]
 
 
-@pytest.mark.parametrize("cls", [cls for cls in ONLINE if cls._circuit])
+@pytest.mark.parametrize(
+    "cls", [cls for cls in ONLINE if getattr(cls, "_circuit", None)]
+)
 def test_every_weight_is_a_synapse_as_wide_as_it_is(cls):
-    network = cls(3, random_state=0).partial_fit(mixtures(3000, 3, 4)[1])
+    network = cls(3, random_state=0).fit(mixtures(3000, 3, 4)[1])
     layers, synapses = cls._circuit
     named = {name.removesuffix(".T") for _, _, name, _ in synapses if name}
     assert named == {

@@ -23,11 +23,9 @@ distributed = pytest.importorskip(
 )
 
 from sklearn.base import clone  # noqa: E402
-from typer.testing import CliRunner  # noqa: E402
 
 import bionica  # noqa: E402
 from bionica import BatchNICA, MinimumVolumeCone  # noqa: E402
-from bionica.cli import app  # noqa: E402
 
 # more than the cone keeps
 N_BLOCKS = 12
@@ -166,37 +164,6 @@ def test_a_scheduler_that_goes_away_is_named_and_leaves_the_model(client):
     assert pickle.dumps(cone) == before
 
 
-@pytest.mark.slow
-def test_a_scheduler_that_goes_away_while_sources_are_written_leaves_no_part_of_them(
-    client, tmp_path
-):
-    zarr = pytest.importorskip(
-        "zarr", reason="zarr is not installed (the extra bionica[io])"
-    )
-    zarr.create_array(str(tmp_path / "x.zarr"), data=in_memory(), chunks=(200, 6))
-
-    def close():
-        while not any(tmp_path.glob(".*/**/c/*")):  # the first block of the sources
-            time.sleep(0.001)
-        client.sync(client.cluster.scheduler.close)
-
-    closing = threading.Thread(target=close)
-    closing.start()
-    options = [
-        "--sources",
-        "3",
-        "--method",
-        "cone",
-        "--scheduler",
-        client.scheduler.address,
-    ]
-    result = CliRunner().invoke(app, ["separate", str(tmp_path / "x.zarr"), *options])
-    closing.join()
-    assert result.exit_code == 1
-    assert "the scheduler of the cluster is gone" in result.output
-    assert [path.name for path in tmp_path.iterdir()] == ["x.zarr"]
-
-
 @pytest.mark.parametrize(
     "estimator", [clone(estimator) for estimator in ESTIMATORS.values()]
 )
@@ -231,72 +198,3 @@ def test_separate_of_a_dask_array_is_that_of_the_array_in_memory():
         atol=1e-6,
     )
     assert there.diagnosis_.ok == here.diagnosis_.ok
-
-
-@pytest.mark.filterwarnings("ignore:Port .* is already in use:UserWarning")
-def test_the_command_line_fits_and_writes_on_a_cluster(tmp_path):
-    zarr = pytest.importorskip(
-        "zarr", reason="zarr is not installed (the extra bionica[io])"
-    )
-    X = in_memory()
-    name = str(tmp_path / "x.zarr")
-    zarr.create_array(name, data=X, chunks=(7000, 4))
-
-    def run(*options):
-        return CliRunner().invoke(
-            app,
-            [
-                "separate",
-                name,
-                "--sources",
-                "3",
-                "--method",
-                "cone",
-                *map(str, options),
-            ],
-        )
-
-    kinds = {
-        "n_workers": 1,
-        "threads_per_worker": 1,
-        "processes": False,
-        "dashboard_address": ":0",
-    }
-    with distributed.LocalCluster(**kinds) as cluster:
-        address = cluster.scheduler_address
-        result = run(
-            "--scheduler",
-            address,
-            "--mixing",
-            tmp_path / "pure.csv",
-            "--model",
-            tmp_path / "model",
-        )
-        assert result.exit_code == 0, result.output
-        cube = str(tmp_path / "cube.zarr")
-        zarr.create_array(
-            cube, data=X.reshape(-1, 100, X.shape[1]), chunks=(70, 100, 4)
-        )
-        form = ("--sources", "3", "--method", "cone", "--scheduler", address)
-        assert CliRunner().invoke(app, ["separate", cube, *form]).exit_code == 0
-        again = run("--scheduler", address)
-        assert again.exit_code == 1
-        assert "x-sources.zarr" in again.output
-    model = bionica.load(tmp_path / "model")
-    expected = MinimumVolumeCone(3, random_state=0).fit(X)
-    np.testing.assert_allclose(model.components_, expected.components_, atol=1e-9)
-    Y = zarr.open(str(tmp_path / "x-sources.zarr"), mode="r")[:]
-    np.testing.assert_allclose(Y, expected.transform(X), atol=1e-8)
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "cube-sources.zarr",
-        "cube.zarr",
-        "model",
-        "pure.csv",
-        "x-sources.zarr",
-        "x.zarr",
-    ]
-    maps = zarr.open(str(tmp_path / "cube-sources.zarr"), mode="r")[:]
-    np.testing.assert_allclose(maps.reshape(-1, 3), expected.transform(X), atol=1e-8)
-    wrong = run("--scheduler", address, "-o", tmp_path / "y.csv")
-    assert wrong.exit_code == 2
-    assert "-o FILE.zarr" in wrong.output

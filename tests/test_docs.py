@@ -28,7 +28,8 @@ PAGES = [
 ]
 PAGES += [ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY")]
 #: Modules whose `__all__` is public.
-_PARTS = ("metrics", "datasets", "plot", "sweep", "plain")
+_PARTS = ("metrics", "datasets", "mixtures.plot")
+_PARTS += tuple(f"circuits.{name}" for name in ("plain", "plot", "sweep"))
 MODULES = ("bionica", *(f"bionica.{name}" for name in _PARTS))
 
 
@@ -77,13 +78,14 @@ def methods(value):
 
 def test_the_reference_has_every_public_name():
     names = {*public(), "bionica.io.open_reader"}
+    names.add("bionica.io.ReadOptions")
     functions = [
         value
         for name, value in vars(reference).items()
         if inspect.isfunction(value) and name[0] != "_"
     ]
     names |= {
-        f"bionica.reference.{value.__name__}"
+        f"bionica.circuits.reference.{value.__name__}"
         for value in functions
         if value.__module__ == reference.__name__
     }
@@ -283,7 +285,8 @@ def test_signatures_are_readable():
     """Without the union that ArrayLike stands for."""
     modules = [
         bionica,
-        *(getattr(bionica, name) for name in ("metrics", "datasets", "plot", "io")),
+        *(getattr(bionica, name) for name in ("metrics", "datasets", "io")),
+        *(room.plot for room in (bionica.circuits, bionica.mixtures)),
     ]
     public = [getattr(module, name) for module in modules for name in module.__all__]
     public += [

@@ -7,7 +7,7 @@ import io
 import numpy as np
 import pytest
 
-from bionica.io import Columns, InputError, open_pipe, open_reader, wavelengths_in
+from bionica.io import InputError, open_pipe, open_reader, wavelengths_in
 from bionica.io.text import judge_first_line
 
 WAVELENGTHS = np.arange(400.0, 424.0)
@@ -251,7 +251,7 @@ def test_samples_before_a_bad_line_are_handed_out(read):
 def test_columns_of_a_pipe_however_it_is_cut(rng, cut, use, skip):
     X = rng.random((300, 3))
     content = "a,b,c\n" + "".join(f"{x[0]!r},what,{x[2]!r}\n" for x in X.tolist())
-    reader = open_pipe(Trickle(content, cut), columns=Columns(use, skip))
+    reader = open_pipe(Trickle(content, cut), use=use, skip=skip)
     assert np.array_equal(reader.read(), X[:, [0, 2]])
     assert reader.column(1) == "column 3 (c)"
     assert len(reader.notes) == 1
@@ -547,9 +547,8 @@ def test_a_first_column_of_wavelengths_says_that_samples_are_columns(
     if names is not None:
         assert reader.label_names == ["sample"]
         assert reader.sample(300)[1][0].tolist() == names[1:]
-    # rows of the table, counted from 1
-    rows = Columns("1,3" if names is None else "2,4")
-    assert np.array_equal(read(content, axis=1, columns=rows)[0], X[:, [0, 2]])
+    rows = "1,3" if names is None else "2,4"  # rows of the table, counted from 1
+    assert np.array_equal(read(content, axis=1, use=rows)[0], X[:, [0, 2]])
     if names is None:
         assert len(read(content, axis=1, header=False)[0]) == 301
 
@@ -631,11 +630,9 @@ def test_a_column_is_left_out_by_its_name(read, name, decimal):
     assert next(reader.labelled_blocks())[1][0].tolist() == [
         str(i / 4) for i in range(300)
     ]
-    assert read(
-        lines_of(rows, ";").replace(".", decimal),
-        decimal=decimal,
-        columns=Columns("1-4"),
-    )[0].shape == (300, 4)
+    assert read(lines_of(rows, ";").replace(".", decimal), decimal=decimal, use="1-4")[
+        0
+    ].shape == (300, 4)
 
 
 @pytest.mark.parametrize("name", ["NO", "index", "RT", "id", "nm", "label", "Sample"])
@@ -655,7 +652,7 @@ def test_a_column_that_varies_as_a_mixture_is_one_whatever_its_name(
         assert np.array_equal(data, X)
         assert (reader.names, reader.label_names) == (names, [])
         assert f"column 2 ({name}) (skip=" in reader.notes[-1]
-    data, reader = read(content, columns=Columns(skip=name))
+    data, reader = read(content, skip=name)
     assert np.array_equal(data, X[:, [0, 2, 3]])
     assert len(reader.notes) == (first == "0")  # that the first line was read as names
 

@@ -15,8 +15,7 @@ import pytest
 
 import bionica
 import naive
-from bionica import plot
-from bionica.circuits import reference, sweep
+from bionica.circuits import plot, reference, sweep
 from bionica.circuits.plain import PlainNetwork
 from bionica.engine import loop
 from bionica.engine.rule import RULES, variant

@@ -24,11 +24,11 @@ from typer.testing import CliRunner
 import bionica
 from bionica import NoncenteredWhitener, TwoCompartmentNICA, metrics
 from bionica.circuits import sweep
+from bionica.circuits.network import OfThePaper
 from bionica.circuits.paper import Reproduction, paper_grid, plans_of
 from bionica.circuits.sweep import Plan
 from bionica.circuits.sweep.plan import error_times, find_estimator, source_digest
 from bionica.cli import app
-from bionica.core.estimator import OfThePaper
 from bionica.datasets import mix, paper_mixing, random_mixing, sparse_uniform
 from conftest import NETWORKS
 
@@ -237,7 +237,7 @@ def test_another_source_of_bionica_is_another_case(tmp_path, monkeypatch):
 
     before = keys()
     assert before == keys()
-    with (package / "networks" / "two_compartment.py").open("a") as file:
+    with (package / "circuits" / "two_compartment.py").open("a") as file:
         file.write("# another rule\n")
     assert not before & keys()
     source_digest.cache_clear()
@@ -347,10 +347,6 @@ def test_a_labelled_baseline_that_equals_a_grid_point_has_its_rows(tmp_path):
         (
             {"network": [{**GRID, "params": {"random_state": 1}}]},
             ["random_state", "seeds"],
-        ),
-        (
-            {"network": [{**GRID, "params": {"precondition": "natural"}}]},
-            ["network[0]: precondition", "StreamingNICA"],
         ),
         (
             {"network": [{**GRID, "published": "d10"}]},

@@ -7,14 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bionica.core.blocks import (
-    largest,
-    linear_map,
-    merge_moments,
-    mixtures_come_first,
-    moments,
-    row_sample,
-)
+from bionica.core.blocks import largest, linear_map, merge_moments, moments, row_sample
+from bionica.core.samples import mixtures_come_first
 from bionica.mixtures.nica.whitener import NoncenteredWhitener
 
 

@@ -8,7 +8,8 @@ networks, which learn by local rules, do so less well: Algorithm 1 with untuned 
 has an error below 0.2, and Algorithm 2 does not separate these odors (error above 1).
 """
 
-from bionica import InterneuronNICA, StreamingNICA, TwoCompartmentNICA, plot
+from bionica import InterneuronNICA, StreamingNICA, TwoCompartmentNICA
+from bionica.circuits import plot
 from bionica.datasets import mix, odors
 from bionica.metrics import permutation_error
 

@@ -13,7 +13,8 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 from tensorly.datasets import load_indian_pines
 
-from bionica import MinimumVolumeCone, plot
+from bionica import MinimumVolumeCone
+from bionica.mixtures import plot
 
 # %% The cube comes with tensorly, which has the classes of the ground survey too. One
 # row of X is one pixel.

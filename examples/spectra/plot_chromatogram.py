@@ -9,8 +9,9 @@ finds their profiles (correlation at least 0.98) and their spectra.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from bionica import MinimumVolumeCone, plot
+from bionica import MinimumVolumeCone
 from bionica.metrics import match_sources
+from bionica.mixtures import plot
 
 # %%
 # Elution profiles over 600 times, and absorption spectra at 100 wavelengths.

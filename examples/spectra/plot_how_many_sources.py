@@ -9,8 +9,9 @@ names others after which the angle grows too, though less.
 
 import warnings
 
-from bionica import BatchNICA, plot
+from bionica import BatchNICA
 from bionica.datasets import mix, sparse_uniform
+from bionica.mixtures import plot
 
 # %%
 S = sparse_uniform(20_000, 5, rng=0)

@@ -10,8 +10,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 from scipy.signal import get_window, stft
 
-from bionica import BatchNICA, plot
+from bionica import BatchNICA
 from bionica.metrics import match_sources
+from bionica.mixtures import plot
 
 # %%
 # Notes C, E, G and B, each on and off at random, with five harmonics.

@@ -11,8 +11,9 @@ known helps where they are not.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from bionica import MinimumVolumeCone, plot
+from bionica import MinimumVolumeCone
 from bionica.metrics import match_sources
+from bionica.mixtures import plot
 
 # %%
 # First-order kinetics over two hours, at 121 wavelengths.

@@ -9,9 +9,10 @@ variance 1).
 
 import numpy as np
 
-from bionica import StreamingNICA, plot
+from bionica import StreamingNICA
 from bionica.datasets import mix, natural_images, paper_mixing
 from bionica.metrics import match_sources, permutation_error
+from bionica.mixtures import plot
 
 # %% Camera, brick and gravel come with scikit-image. The mixing matrix is the one of
 # the paper's figure 5.

@@ -1,7 +1,8 @@
+from . import circuits as circuits
 from . import datasets as datasets
 from . import io as io
 from . import metrics as metrics
-from . import plot as plot
+from . import mixtures as mixtures
 from .circuits import reference as reference
 from .circuits import sweep as sweep
 from .circuits.interneuron import InterneuronNICA as InterneuronNICA

@@ -18,7 +18,7 @@ from browser import check_page, open_page
 pytest.importorskip("matplotlib")
 pytest.importorskip("skimage")
 
-module = import_module("bionica.cli.demo")
+module = import_module("bionica.cli.demo_page")
 TIMES = (300, 3000)
 
 

@@ -11,13 +11,13 @@ from typer.testing import CliRunner
 
 import bionica
 from bionica.cli import app
+from bionica.core.files import write_atomically
 from bionica.io import (
     OutputError,
     Target,
     check_folder,
     check_targets,
     open_writer,
-    write_atomically,
 )
 from conftest import left, mixtures, read
 

@@ -200,7 +200,7 @@ def test_totals_of_parts_are_those_of_all():
     X = np.random.default_rng(0).standard_normal((500, 6)) + np.arange(6)
     channels = find_channels(X, 3, "estimate")
     whole, *parts = (
-        sketch.totals(rows, channels, sketch.Gate()) for rows in (X, X[:200], X[200:])
+        sketch.totals(rows, sketch.Gate(channels)) for rows in (X, X[:200], X[200:])
     )
     negative = np.sum(np.minimum(X, 0) ** 2, axis=0)
     second = X.T @ X / (500 * channels.scale**2)

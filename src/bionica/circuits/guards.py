@@ -2,21 +2,23 @@
 
 Appendix C of the paper:
 
-    silent     a neuron that has not fired so far has the sign of its feedforward weights flipped (every sample)
-    row        a row of W_xy with norm below 0.1 is replaced by a standard normal vector (every 100 samples)
-    spectrum   singular values of W_xy, W_yn, W_ny and eigenvalues of W_zz below 0.01 are set to 1 (every 100 samples)
+    silent     a neuron that has not fired so far has the sign of its feedforward
+               weights flipped (every sample)
+    row        a row of W_xy with norm below 0.1 is replaced by a standard normal vector
+               (every 100 samples)
+    spectrum   singular values of W_xy, W_yn, W_ny and eigenvalues of W_zz below 0.01
+               are set to 1 (every 100 samples)
 
 *Beyond the paper.*
 
-    rate       the sample's learning rate is lowered to what its size can bear: in Algorithm 2 W_xz is multiplied by
-               I - 2 eta (x - x_bar)(x - x_bar)', in Nonnegative PCA W by I - eta y y';
-               past 1/|x - x_bar|^2 and 2/|y|^2 these overshoot and the weights grow
-               without bound. The guard caps eta at half of that. Published settings run
-               without it.
+    rate       the sample's learning rate is lowered to what its size can bear: in
+               Algorithm 2 W_xz is multiplied by I - 2 eta (x - x_bar)(x - x_bar)', in
+               Nonnegative PCA W by I - eta y y'; past 1/|x - x_bar|^2 and 2/|y|^2 these
+               overshoot and the weights grow without bound. The guard caps eta at half
+               of that. Published settings run without it.
 
-Counted with them: samples of less weight behind a running whitening (`rate`), which
-also starts again after an abrupt change (`restart`), and samples whose dynamics were
-`regularised` or did not settle (`unsettled`).
+Counted with them: samples whose dynamics were `regularised` or did not settle
+(`unsettled`).
 """
 
 import math
@@ -26,7 +28,6 @@ from bionica.circuits.settling import solve_firing
 from bionica.engine.algebra import dot_rows
 from bionica.engine.rule import RATE, ROW, SILENT, SPECTRUM, cold, hot
 
-EVERY = 100
 ROW_FLOOR = 0.1
 SPECTRUM_FLOOR = 0.01
 
@@ -125,9 +126,8 @@ def lift_singular_values(W, eps, ws):
         largest = max(largest, S[i, i])
     # Most of the time nothing is wrong, and W W' - (2 floor)^2 I has a factorisation to
     # show it, less what rounding can hide.
-    if _exceeds(
-        S, 4 * SPECTRUM_FLOOR * SPECTRUM_FLOOR + 8 * eps * d * n * largest, eps, ws
-    ):
+    rounding = 8 * eps * d * n * largest
+    if _exceeds(S, 4 * SPECTRUM_FLOOR * SPECTRUM_FLOOR + rounding, eps, ws):
         return False
     return _lift(W, SPECTRUM_FLOOR, 1.0, eps, ws)
 
@@ -151,15 +151,22 @@ def _lift(W, floor, value, eps, ws):
             ws.events[SPECTRUM] += 1
             for p in range(n):
                 W[i, p] *= value / max(sigma, 1e-30)
-    for p in range(n):  # back: W <- U' W
+    _rotate_back(W, U, ws.u)
+    return ws.events[SPECTRUM] > before
+
+
+@cold
+def _rotate_back(W, U, column):
+    """W <- U' W."""
+    d, n = W.shape
+    for p in range(n):
         for i in range(d):
             s = 0.0
             for j in range(d):
                 s += U[j, i] * W[j, p]
-            ws.u[i] = s
+            column[i] = s
         for i in range(d):
-            W[i, p] = ws.u[i]
-    return ws.events[SPECTRUM] > before
+            W[i, p] = column[i]
 
 
 @cold
@@ -210,9 +217,8 @@ def orthogonalise_rows(A, U, tol):
                     continue
                 rotated = True
                 zeta = (bb - aa) / (2 * ab)
-                tan = math.copysign(1.0, zeta) / (
-                    abs(zeta) + math.sqrt(1 + zeta * zeta)
-                )
+                root = math.sqrt(1 + zeta * zeta)
+                tan = math.copysign(1.0, zeta) / (abs(zeta) + root)
                 cos = 1 / math.sqrt(1 + tan * tan)
                 sin = cos * tan
                 _rotate(A, i, j, cos, sin)

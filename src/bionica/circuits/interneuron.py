@@ -42,21 +42,14 @@ from bionica.circuits.guards import (
     lift_singular_values,
     replace_rows,
 )
+from bionica.circuits.network import Network, OfThePaper, given_weights, weights
 from bionica.circuits.settling import (
     REFRESH,
     follow_interneurons,
     invert,
     settle_interneurons,
 )
-from bionica.core.estimator import (
-    PARAMETERS,
-    UNTUNED,
-    OfThePaper,
-    OnlineEstimator,
-    weights,
-)
-from bionica.core.parameters import BOOLEAN, COUNT
-from bionica.core.samples import given_weights
+from bionica.core.parameters import BOOLEAN, COUNT, PARAMETERS, UNTUNED
 from bionica.engine.algebra import (
     FOREVER,
     apply,
@@ -158,9 +151,10 @@ def average(state, weight):
     follow_matrix(state.W_ny_mean, state.W_ny, weight)
 
 
-def flip(state, work):
+def flip(state, work, params):
     """The guard `silent`."""
-    flip_silent(state.W_xy, work.y, state.fired, work.ws.events)
+    if params.guards.silent:
+        flip_silent(state.W_xy, work.y, state.fired, work.ws.events)
 
 
 def inspect(state, work, params):
@@ -186,7 +180,6 @@ RULE = register(
     Rule(
         "interneuron",
         State,
-        Params,
         shapes(
             dk="W_xy W_xy_mean",
             md="W_yn W_yn_mean",
@@ -211,7 +204,7 @@ RULE = register(
 )
 
 
-class InterneuronNICA(OfThePaper, OnlineEstimator):
+class InterneuronNICA(OfThePaper, Network):
     """Nonnegative ICA by a single layer of neurons with interneurons: Algorithm 1 of
     the paper, with its local rules.
 

@@ -35,7 +35,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from sklearn.utils import check_random_state
 
-from bionica.circuits.guards import Guards
+from bionica.circuits.network import TWO_COMPARTMENTS, Network, given_weights, weights
 from bionica.circuits.settling import (
     REFRESH,
     Exact,
@@ -43,8 +43,6 @@ from bionica.circuits.settling import (
     invert,
     settle_lateral,
 )
-from bionica.core.estimator import TWO_COMPARTMENTS, OnlineEstimator, weights
-from bionica.core.samples import given_weights
 from bionica.engine.algebra import (
     FOREVER,
     apply,
@@ -121,7 +119,6 @@ class Params(NamedTuple):
     """What the user chose."""
 
     dynamics: Any
-    guards: Guards
     average: int  # samples that averages reach back
     horizon: float  # the time at which rates no longer fall
 
@@ -253,7 +250,6 @@ RULE = register(
     Rule(
         "local_nica",
         State,
-        Params,
         shapes(
             dk="W_xz U W_xz_mean",
             dd="W_zz H W_zz_mean",
@@ -273,7 +269,7 @@ RULE = register(
 )
 
 
-class LocalNICA(OnlineEstimator):
+class LocalNICA(Network):
     """Nonnegative ICA by a single layer of 2-compartmental neurons whose rules are
     strictly local, for any mixing matrix.
 
@@ -380,7 +376,7 @@ class LocalNICA(OnlineEstimator):
         horizon = self.horizon or FOREVER
         return NetworkLearner(
             state,
-            Params(dynamics, Guards(), int(horizon), float(horizon)),
+            Params(dynamics, int(horizon), float(horizon)),
             [],
             averaged,
         )

@@ -15,10 +15,10 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from bionica.circuits.guards import Params, cap_rate, flip_silent
+from bionica.circuits.network import Network, OfThePaper, given_weights, weights
 from bionica.circuits.settling import Exact
-from bionica.core.blocks import moments
-from bionica.core.estimator import OfThePaper, OnlineEstimator, weights
-from bionica.core.samples import Array, given_weights
+from bionica.core.blocks import Array, moments
+from bionica.core.errors import Message
 from bionica.core.whitening import leading, whitening
 from bionica.engine.algebra import apply, dot_vectors, project
 from bionica.engine.learner import NetworkLearner, Rate, Schedule
@@ -79,9 +79,10 @@ def rate(state, work, params, X, row, rates):
     return eta
 
 
-def flip(state, work):
+def flip(state, work, params):
     """The guard `silent`."""
-    flip_silent(state.W, work.y, state.fired, work.ws.events)
+    if params.guards.silent:
+        flip_silent(state.W, work.y, state.fired, work.ws.events)
 
 
 def unmixing(state: State) -> np.ndarray:
@@ -93,7 +94,6 @@ RULE = register(
     Rule(
         "nonnegative_pca",
         State,
-        Params,
         shapes(dk="F", dd="W"),
         working("nonnegative_pca", d="h y e"),
         settle,
@@ -105,7 +105,7 @@ RULE = register(
 )
 
 
-class NonnegativePCA(OfThePaper, OnlineEstimator):
+class NonnegativePCA(OfThePaper, Network):
     """Nonnegative ICA by noncentered whitening and online nonnegative PCA (Plumbley and
     Oja 2004).
 
@@ -175,6 +175,7 @@ class NonnegativePCA(OfThePaper, OnlineEstimator):
         (("h", "y", "W_", 1),),
     )
 
+    _takes_whitened: ClassVar = True  # in a stream, and so in a sweep
     _guards: ClassVar = ("silent", "rate")
     W_ = weights(
         "W",
@@ -250,8 +251,13 @@ def _whitening_of(X: Any, d: int) -> Array:
         )
     if white.rank < d:
         raise ValueError(
-            f"n_components={d} exceeds the rank of X: its {X.shape[0]} samples vary in"
-            f" {white.rank} directions. Use n_components <= {white.rank}, or samples"
-            " that differ"
+            Message(
+                "{n_components:={}} exceeds the rank of X: its {} samples vary in {}"
+                " directions. Use {n_components} <= {}, or samples that differ",
+                d,
+                X.shape[0],
+                white.rank,
+                white.rank,
+            )
         )
     return white.matrix

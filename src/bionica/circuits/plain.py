@@ -3,7 +3,7 @@ compiled one does.
 
 A class says which arrays the network has, what it does with a mixture, and what it does
 while every output fires. It is an estimator: `fit`, `partial_fit`, `transform`, `save`,
-a sweep and `plot.record_weights` take it. Compiled rules are faster
+a sweep and `circuits.plot.record_weights` take it. Compiled rules are faster
 (:doc:`/write-your-own-rule`).
 """
 
@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils import check_random_state
 
-from bionica.core.estimator import OnlineEstimator, weights
-from bionica.core.samples import Array, given_weights
+from bionica.circuits.network import Network, given_weights, weights
+from bionica.core.blocks import Array
 from bionica.engine.learner import NetworkLearner, Rate, Schedule
 from bionica.engine.rule import (
     BOOKKEEPING,
@@ -30,7 +30,7 @@ from bionica.engine.rule import (
 __all__ = ["PlainNetwork"]
 
 
-class PlainNetwork(OnlineEstimator):
+class PlainNetwork(Network):
     """Base of networks whose learning rule is a function in plain NumPy. A subclass has
     `shapes`, `step` and `unmixing`.
 
@@ -60,7 +60,7 @@ class PlainNetwork(OnlineEstimator):
 
     >>> import numpy as np
     >>> from bionica.circuits.plain import PlainNetwork
-    >>> from bionica.reference import settle
+    >>> from bionica.circuits.reference import settle
     >>> class AsPrinted(PlainNetwork):
     ...     shapes = {"W_xz": "dk", "W_zz": "dd", "x_bar": "k", "c_bar": "d"}  # d outputs, k mixtures
     ...
@@ -106,7 +106,6 @@ class PlainNetwork(OnlineEstimator):
             Rule(
                 name,
                 State,
-                dict,
                 cls.shapes,
                 None,
                 None,

@@ -57,32 +57,6 @@ EXCHANGES = 12
 ACCEPTED = 256
 
 
-@generic
-def settle_lateral(dynamics, M, H, c, z, ws, rectified):
-    """Settle z (>= 0 if `rectified`; otherwise only exactly) under direct lateral
-    connections M, whose inverse is H.
-    """
-
-
-@generic
-def settle_interneurons(dynamics, W_yn, W_ny, M, H, c, y, n, ws, rectified):
-    """Settle y (>= 0 if `rectified`) and n = W_yn y under connections through
-    interneurons; M = W_ny W_yn, H its inverse.
-    """
-
-
-@generic
-def follow_lateral(dynamics, H, rate, z, ws):
-    """H after M <- M + rate (z z' - M)."""
-
-
-@generic
-def follow_interneurons(dynamics, M, H, eta, p, dy, dn, ws):
-    """M and H after W_yn <- W_yn + eta (dn dy' - W_yn) and W_ny = W_yn', where p = W_ny
-    dn of the new weights; p changes.
-    """
-
-
 # --- gradient
 
 
@@ -130,9 +104,11 @@ def iterate(dynamics, gamma, W_ny, W_yn, c, y, n, ws):
     ws.events[UNSETTLED] += 1
 
 
-@settle_lateral.register(ProjectedGradient)
-def iterate_lateral(dynamics, M, H, c, z, ws, rectified):
-    """Eq. 15."""
+@generic
+def settle_lateral(dynamics, M, H, c, z, ws, rectified):
+    """Settle z (>= 0 if `rectified`; otherwise only exactly) under direct lateral
+    connections M, whose inverse is H: eq. 15, or exactly.
+    """
     gamma = dynamics.gamma
     if gamma == 0:
         trace = 0.0
@@ -142,9 +118,11 @@ def iterate_lateral(dynamics, M, H, c, z, ws, rectified):
     iterate(dynamics, gamma, M, M[:0], c, z, z, ws)
 
 
-@settle_interneurons.register(ProjectedGradient)
-def iterate_interneurons(dynamics, W_yn, W_ny, M, H, c, y, n, ws, rectified):
-    """Eq. 9."""
+@generic
+def settle_interneurons(dynamics, W_yn, W_ny, M, H, c, y, n, ws, rectified):
+    """Settle y (>= 0 if `rectified`) and n = W_yn y under connections through
+    interneurons; M = W_ny W_yn, H its inverse: eq. 9, or exactly.
+    """
     gamma = dynamics.gamma
     if gamma == 0:
         yn = 0.0
@@ -213,16 +191,12 @@ def _exchange(dynamics, M, H, shift, c, z, ws, rounds, inverse, rectified):
     """
     d = c.shape[0]
     firing = ws.firing
-    index = ws.chosen
-    free = ws.free
-    u = ws.u
     w = ws.w
-    zero = c.dtype.type(0)
     tol = c.dtype.type(-ACCEPTED * dynamics.eps)
     c_sum = absolute_sum(c)
     if not c_sum < np.inf:
         return False
-    largest = zero
+    largest = c.dtype.type(0)
     f = 0
     for i in range(d):
         largest = max(largest, M[i, i])
@@ -231,35 +205,10 @@ def _exchange(dynamics, M, H, shift, c, z, ws, rounds, inverse, rectified):
     patience = 3
     for _ in range(rounds):
         with_M = not inverse or 2 * f < d
-        n = 0
-        for i in range(d):
-            index[n] = i
-            n += firing[i] == with_M
-        for i in range(d):
-            z[i] = zero if with_M else free[i]
-            w[i] = c[i] if with_M else -free[i]
-        A = M if with_M else H
-        if not solve_firing(dynamics.eps, A, shift, w, index, n, ws):
+        if not _solve_chosen(dynamics.eps, M, H, shift, c, z, ws, with_M):
             return False
-        for i in range(d):
-            w[i] = -c[i] if with_M else w[i]
-        out = w if with_M else z
-        for a in range(n):
-            i = index[a]
-            for j in range(d):
-                out[j] += u[a] * A[i, j]
-        into = z if with_M else w
-        for a in range(n):
-            into[index[a]] = u[a]
         slack = tol * (c_sum + largest * absolute_sum(z))
-        violated = 0
-        last = 0
-        for i in range(d):
-            w[i] = z[i] * M[i, i] if firing[i] else w[i]
-            bad = rectified and not w[i] >= slack  # also true for NaN
-            z[i] = (max(z[i], zero) if rectified else z[i]) if firing[i] else zero
-            violated += bad
-            last = i if bad else last
+        violated, last = _rectify(M, z, ws, slack, rectified)
         if violated == 0:
             return with_M or _settled(dynamics.eps, M, c, c_sum, z, rectified)
         patience = 3 if violated < fewest else patience - 1
@@ -269,6 +218,61 @@ def _exchange(dynamics, M, H, shift, c, z, ws, rounds, inverse, rectified):
             firing[i] ^= not w[i] >= slack and (patience >= 0 or i == last)
             f += firing[i]
     return False
+
+
+@hot
+def _solve_chosen(eps, M, H, shift, c, z, ws, with_M):
+    """Solve for z of the firing neurons with M, or for w of the silent ones with H; z
+    and ws.w of all follow. False if a pivot is lost to rounding.
+    """
+    d = c.shape[0]
+    firing = ws.firing
+    index = ws.chosen
+    free = ws.free
+    u = ws.u
+    w = ws.w
+    zero = c.dtype.type(0)
+    n = 0
+    for i in range(d):
+        index[n] = i
+        n += firing[i] == with_M
+    for i in range(d):
+        z[i] = zero if with_M else free[i]
+        w[i] = c[i] if with_M else -free[i]
+    A = M if with_M else H
+    if not solve_firing(eps, A, shift, w, index, n, ws):
+        return False
+    for i in range(d):
+        w[i] = -c[i] if with_M else w[i]
+    out = w if with_M else z
+    for a in range(n):
+        i = index[a]
+        for j in range(d):
+            out[j] += u[a] * A[i, j]
+    into = z if with_M else w
+    for a in range(n):
+        into[index[a]] = u[a]
+    return True
+
+
+@hot
+def _rectify(M, z, ws, slack, rectified):
+    """Set z to 0 for silent neurons, and ws.w to z_i M_ii for firing ones; returns how
+    many neurons violate their condition, and the last of them.
+    """
+    firing = ws.firing
+    w = ws.w
+    zero = z.dtype.type(0)
+    violated = 0
+    last = 0
+    for i in range(z.shape[0]):
+        w[i] = z[i] * M[i, i] if firing[i] else w[i]
+        bad = rectified and not w[i] >= slack  # also true for NaN
+        activity = max(z[i], zero) if rectified else z[i]
+        z[i] = activity if firing[i] else zero
+        violated += bad
+        last = i if bad else last
+    return violated, last
 
 
 @hot
@@ -354,40 +358,44 @@ def invalidate(H):
 
 @cold
 def invert(M, H):
-    """H <- M^-1 for symmetric M, by Gauss-Jordan elimination; zeros if a pivot is lost."""
+    """H <- M^-1 for symmetric M, by Gauss-Jordan elimination; 0 if a pivot is lost."""
     d = M.shape[0]
     for i in range(d):
         for j in range(d):
             H[i, j] = M[i, j]
     for p in range(d):
-        pivot = H[p, p]
-        if not abs(pivot) > 1e-14 * abs(M[p, p]):
+        if not abs(H[p, p]) > 1e-14 * abs(M[p, p]):
             invalidate(H)
             return
-        pivot = 1 / pivot
-        H[p, p] = 1
-        for j in range(d):
-            H[p, j] *= pivot
-        for i in range(d):
-            if i != p:
-                s = H[i, p]
-                H[i, p] = 0
-                for j in range(d):
-                    H[i, j] -= s * H[p, j]
+        _eliminate(H, p)
     for i in range(d):
         for j in range(i):
             H[j, i] = H[i, j]
 
 
-@follow_lateral.register(ProjectedGradient)
-def _follow_nothing(dynamics, H, rate, z, ws):
-    pass  # only `Exact` reads H
+@cold
+def _eliminate(H, p):
+    """One step of Gauss-Jordan elimination."""
+    d = H.shape[0]
+    pivot = 1 / H[p, p]
+    H[p, p] = 1
+    for j in range(d):
+        H[p, j] *= pivot
+    for i in range(d):
+        if i != p:
+            s = H[i, p]
+            H[i, p] = 0
+            for j in range(d):
+                H[i, j] -= s * H[p, j]
+
+
+@generic
+def follow_lateral(dynamics, H, rate, z, ws):
+    """H after M <- M + rate (z z' - M), if `dynamics` reads H."""
 
 
 @follow_lateral.register(Exact)
-@hot
-def follow_outer(dynamics, H, rate, z, ws):
-    """H after M <- M + rate (z z' - M)."""
+def _follow_outer(dynamics, H, rate, z, ws):
     d = z.shape[0]
     g = ws.free
     rate = H.dtype.type(rate)
@@ -448,15 +456,18 @@ def follow_symmetric(H, s, b, a, ws):
             H[i, j] = grow * H[i, j] + (f * Hb[j] - e * Ha[j])
 
 
+@generic
+def follow_interneurons(dynamics, M, H, eta, p, dy, dn, ws):
+    """M after W_yn <- W_yn + eta (dn dy' - W_yn) and W_ny = W_yn', where p = W_ny dn of
+    the new weights; p changes. H follows if `dynamics` reads it.
+    """
+    follow_product(M, eta, p, dy, dn)
+
+
 @follow_interneurons.register(Exact)
 def _follow_interneurons_exact(dynamics, M, H, eta, p, dy, dn, ws):
     s = follow_product(M, eta, p, dy, dn)
     follow_symmetric(H, s, p, dy, ws)
-
-
-@follow_interneurons.register(ProjectedGradient)
-def _follow_product_only(dynamics, M, H, eta, p, dy, dn, ws):
-    follow_product(M, eta, p, dy, dn)
 
 
 @hot

@@ -40,17 +40,15 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from bionica.circuits.guards import Guards, cap_rate, flip_silent, lift_eigenvalues
-from bionica.circuits.settling import REFRESH, follow_lateral, invert, settle_lateral
-from bionica.core.estimator import (
-    PARAMETERS,
+from bionica.circuits.network import (
     TWO_COMPARTMENTS,
-    UNTUNED,
+    Network,
     OfThePaper,
-    OnlineEstimator,
+    given_weights,
     weights,
 )
-from bionica.core.parameters import POSITIVE
-from bionica.core.samples import given_weights
+from bionica.circuits.settling import REFRESH, follow_lateral, invert, settle_lateral
+from bionica.core.parameters import PARAMETERS, POSITIVE, UNTUNED
 from bionica.engine.algebra import (
     FOREVER,
     distance,
@@ -147,9 +145,10 @@ def rate(state, work, params, X, row, rates):
     return eta
 
 
-def flip(state, work):
+def flip(state, work, params):
     """The guard `silent`."""
-    flip_silent(state.W_xz, work.y, state.fired, work.ws.events)
+    if params.guards.silent:
+        flip_silent(state.W_xz, work.y, state.fired, work.ws.events)
 
 
 def inspect(state, work, params):
@@ -170,7 +169,6 @@ RULE = register(
     Rule(
         "two_compartment",
         State,
-        Params,
         shapes(dk="W_xz W_xz_mean", dd="W_zz H W_zz_mean", k="x_bar", d="c_bar"),
         working("two_compartment", d="c y"),
         settle,
@@ -186,7 +184,7 @@ RULE = register(
 )
 
 
-class TwoCompartmentNICA(OfThePaper, OnlineEstimator):
+class TwoCompartmentNICA(OfThePaper, Network):
     """Nonnegative ICA by a single layer of 2-compartmental neurons: Algorithm 2 of the
     paper, with its local rules.
 

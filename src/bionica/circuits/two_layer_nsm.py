@@ -27,6 +27,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from bionica.circuits.guards import Params, flip_silent, lift_eigenvalues
+from bionica.circuits.network import Network, OfThePaper, given_weights, weights
 from bionica.circuits.settling import (
     REFRESH,
     Exact,
@@ -36,9 +37,7 @@ from bionica.circuits.settling import (
     settle_interneurons,
     settle_lateral,
 )
-from bionica.core.estimator import PARAMETERS, OfThePaper, OnlineEstimator, weights
-from bionica.core.parameters import NONNEGATIVE, SHARE
-from bionica.core.samples import given_weights
+from bionica.core.parameters import NONNEGATIVE, PARAMETERS, SHARE
 from bionica.engine.algebra import (
     apply,
     follow,
@@ -167,9 +166,10 @@ def track(state, work, params, eta):
     )
 
 
-def flip(state, work):
+def flip(state, work, params):
     """The guard `silent`."""
-    flip_silent(state.W_hy, work.y, state.fired, work.ws.events)
+    if params.guards.silent:
+        flip_silent(state.W_hy, work.y, state.fired, work.ws.events)
 
 
 def inspect(state, work, params):
@@ -196,7 +196,6 @@ RULE = register(
     Rule(
         "two_layer_nsm",
         State,
-        Params,
         shapes(dk="W_xh", dd="W_hg W_hy W_yy M H_hg H_yy", k="x_bar", d="h_bar g_bar"),
         workspace,
         settle,
@@ -211,7 +210,7 @@ RULE = register(
 )
 
 
-class TwoLayerNSM(OfThePaper, OnlineEstimator):
+class TwoLayerNSM(OfThePaper, Network):
     """Nonnegative ICA by whitening and nonnegative similarity matching in two layers
     (Pehlevan et al. 2017).
 
@@ -278,7 +277,7 @@ class TwoLayerNSM(OfThePaper, OnlineEstimator):
         "whitening_decay": [NONNEGATIVE],
     }
     _changeable: ClassVar = (
-        *OnlineEstimator._changeable,
+        *Network._changeable,
         "whitening_eta0",
         "whitening_decay",
     )

@@ -4,20 +4,21 @@ Results go to standard output. Progress, notes and errors go to standard error. 
 leaves errors only, and --json prints one object in place of everything else. An error
 is one line:
 
-    1     the input, a parameter or a file is at fault: BionicaError, OSError, MemoryError, and every ValueError, ArithmeticError,
-          ImportError and RuntimeError whose innermost frame is in bionica, not in a
-          library that bionica called
+    1     the input, a parameter or a file is at fault: BionicaError, OSError,
+          MemoryError, and every ValueError, ArithmeticError, ImportError and
+          RuntimeError whose innermost frame is in bionica, not in a library that
+          bionica called
     70    anything else: a fault of bionica (EX_SOFTWARE of sysexits.h)
     130   Ctrl-C or SIGTERM
 
 `bionica --debug COMMAND` prints the traceback before the line. Messages of the library
-name parameters; `OPTIONS` translates them.
+name parameters by fields (`errors.Message`), which `as_in_shell` renders.
 """
 
 import json as jsons
 import logging
 import os
-import re
+import platform
 import select
 import signal
 import sys
@@ -26,78 +27,83 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
+from dataclasses import MISSING, fields
+from functools import wraps
+from inspect import Parameter, Signature
+from pathlib import Path
+from typing import Any, get_type_hints
 
 import typer
 from typer.core import TyperGroup
 
-from bionica.core.errors import BionicaError, printable
-from bionica.io import is_disk_full
+from bionica.core.errors import (
+    BionicaError,
+    Message,
+    as_in_python,
+    message_of,
+    printable,
+)
+from bionica.core.files import is_disk_full
 from bionica.io.reader import log_records
 
 #: ClickException: typer has no name of its own for it, and may or may not bring its own
 #: click.
 _USAGE_ERROR: Any = typer.BadParameter.__mro__[2]
 
-
-#: How errors, warnings, notes and remedies name a thing in Python -> how the command
-#: line calls it.
+#: Parameters of the library -> options, and keys of its remedies -> sentences.
 OPTIONS = {
-    "n_components=None": "--sources auto",
-    "n_components=": "--sources ",
     "n_components": "--sources",
-    "n_features=": "",
-    "known_mixing of MinimumVolumeCone": "--known FILE",
+    "n_components=None": "--sources auto",
+    "n_features": "",
     "known_mixing": "--known",
-    "use MinimumVolumeCone(nonnegative_mixing=True)": (
-        "use --method cone, without --signed-mixing"
-    ),
-    "nonnegative_mixing=False": "--signed-mixing",
-    "use MinimumVolumeCone": "use --method cone",
-    "use StreamingNICA": "use --method streaming",
-    "pass X.T": "pass --axis 1",
-    "horizon=": "--horizon ",
-    "axis=": "--axis ",
-    "dataset=": "--dataset ",
-    "use=": "--use ",
-    "skip=": "--skip ",
-    "skip_lines=": "--skip-lines ",
-    "decimal=": "--decimal ",
-    "encoding=": "--encoding ",
+    "horizon": "--horizon",
+    "axis": "--axis",
+    "dataset": "--dataset",
+    "use": "--use",
+    "skip": "--skip",
+    "skip_lines": "--skip-lines",
+    "decimal": "--decimal",
+    "encoding": "--encoding",
     "header=True": "--header",
     "header=False": "--no-header",
     "optical_density=True": "--optical-density",
-    "leave these mixtures out": "pass --skip with these mixtures",
-    "set their saturated cells to NaN": (
-        "--saturated LEVEL if all mixtures have this ceiling"
-    ),
-    "saturated=": "--saturated ",
-    "offset=": "--offset ",
-    "with missing=True it is estimated": (
-        "--method cone or batch estimates it if it is empty"
-    ),
-    "alternatives_ of bionica.separate": "in the page of --report",
-    "random_state=": "--seed ",
-    "output=": "--output ",
+    "saturated": "--saturated",
+    "offset": "--offset",
+    "output": "--output",
     "force=True": "--force",
 }
-OPTIONS |= {
-    name[:1].upper() + name[1:]: text[:1].upper() + text[1:]
-    for name, text in OPTIONS.items()
-    if " " in name
+REMEDIES = {
+    "transpose": "pass --axis 1",
+    "candidates": "compare the fits with each number (in the page of --report)",
+    "cone": "use --method cone if sources are correlated",
+    "walls": "use --method cone, without --signed-mixing",
+    "saturated": (
+        "pass --skip with these mixtures, or --saturated LEVEL if all mixtures have "
+        "this ceiling"
+    ),
+    "known": "give spectra that you know as --known FILE",
+    "omit": "pass --skip with these mixtures",
+    "estimate": "--method cone or batch estimates it if it is empty",
 }
-_PARAMETER = re.compile(
-    rf"(?<![\w-])(?:{'|'.join(map(re.escape, sorted(OPTIONS, key=len, reverse=True)))})"
-)
+
+
+def as_in_shell(name: str, text: str) -> str:
+    """Return a parameter as an option, or a remedy by its key: `errors.Message`."""
+    if text and not text.startswith("="):
+        sentence = REMEDIES.get(name, text)
+        return sentence[0].upper() + sentence[1:] if text[0].isupper() else sentence
+    if name + text in OPTIONS:
+        return OPTIONS[name + text]
+    if name in OPTIONS:
+        return f"{OPTIONS[name]} {text.removeprefix('=')}".strip()
+    return as_in_python(name, text)
 
 
 def one_line(text: str) -> str:
-    """Return text in one line, without control characters, with options of the command
-    line in place of parameters.
-    """
-    return " ".join(
-        _PARAMETER.sub(lambda match: OPTIONS[match[0]], printable(text)).split()
-    )
+    """Return text in one line, with options for parameters."""
+    if isinstance(text, Message):
+        text = text.render(as_in_shell)
+    return " ".join(printable(text).split())
 
 
 def counted(n: int, noun: str) -> str:
@@ -109,23 +115,19 @@ def explain(error: Exception) -> tuple[str, int]:
     """Return what to say about an error, and the exit status."""
     if isinstance(error, MemoryError):
         return (
-            (
-                "out of memory: use smaller data or fewer processes; very many mixtures"
-                " may be samples (--axis)"
-            ),
+            "out of memory: use smaller data or fewer processes; very many mixtures "
+            "may be samples (--axis)",
             1,
         )
     if isinstance(error, OSError) and is_disk_full(error):
         return (
-            (
-                f"the disk is full ({error.strerror}): free some space, or write"
-                " elsewhere; nothing was left"
-            ),
+            f"the disk is full ({error.strerror}): free some space, or write "
+            "elsewhere; nothing was left",
             1,
         )
     if isinstance(error, OSError):
-        return (
-            f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        return f"{error.filename}: {error.strerror}" if error.filename else str(
+            error
         ), 1
     about_input = isinstance(
         error, ValueError | ArithmeticError | ImportError | RuntimeError
@@ -134,13 +136,9 @@ def explain(error: Exception) -> tuple[str, int]:
     *_, (frame, _) = traceback.walk_tb(error.__traceback__)
     is_ours = str(frame.f_globals.get("__name__")).startswith("bionica.")
     if isinstance(error, BionicaError) or (about_input and is_ours):
-        return str(error), 1
-    return (
-        f"unforeseen, please report it to the developers: {type(error).__name__}: {error}"[
-            :400
-        ],
-        70,
-    )
+        return message_of(error), 1
+    what = f"{type(error).__name__}: {error}"
+    return f"unforeseen, please report it to the developers: {what}"[:400], 70
 
 
 def _flags_without_type(parameters: list[Any]) -> list[Any]:
@@ -148,6 +146,45 @@ def _flags_without_type(parameters: list[Any]) -> list[Any]:
         if getattr(parameter, "is_flag", False):
             parameter.metavar = " "
     return parameters
+
+
+def with_options(cls: Any) -> Callable[[Callable[[Any], None]], Callable[..., None]]:
+    """Let a command take one `cls`, a dataclass whose fields typer sees as options."""
+    hints = get_type_hints(cls, include_extras=True)
+
+    def decorate(command: Callable[[Any], None]) -> Callable[..., None]:
+        @wraps(command)
+        def run(**given: Any) -> None:
+            command(cls(**given))
+
+        options = []
+        for field in fields(cls):
+            default = Parameter.empty if field.default is MISSING else field.default
+            options.append(
+                Parameter(
+                    field.name,
+                    Parameter.KEYWORD_ONLY,
+                    default=default,
+                    annotation=hints[field.name],
+                )
+            )
+        run.__signature__ = Signature(options)  # type: ignore[attr-defined]
+        run.__annotations__ = hints
+        return run
+
+    return decorate
+
+
+def _open_standard_streams() -> None:
+    """Connect those that are closed to nothing.
+
+    Otherwise the next file gets a closed one, and the messages of libraries go there.
+    """
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest descriptor that is free
 
 
 class OneLineGroup(TyperGroup):
@@ -166,13 +203,7 @@ class OneLineGroup(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command."""
-        # the next file would get a closed one, and with it the messages of every
-        # library
-        for descriptor in range(3):
-            try:
-                os.fstat(descriptor)
-            except OSError:
-                os.open(os.devnull, os.O_RDWR)  # the lowest descriptor that is free
+        _open_standard_streams()
         try:
             return super().invoke(ctx)
         except (_USAGE_ERROR, typer.Exit, typer.Abort, BrokenPipeError):
@@ -182,8 +213,9 @@ class OneLineGroup(TyperGroup):
             raise typer.Exit(130) from None
         except Exception as error:
             message, status = explain(error)
-            # standard error is closed: the status still says it
-            with suppress(OSError):
+            with suppress(
+                OSError
+            ):  # standard error is closed: the status still says it
                 if ctx.params.get("debug"):
                     typer.echo(traceback.format_exc(), err=True, nl=False)
                 elif status == 70:
@@ -200,9 +232,7 @@ class Console:
     def __init__(
         self, *, json: bool = False, quiet: bool = False, data_on_stdout: bool = False
     ) -> None:
-        self.json = json
-        self.quiet = quiet
-        self.data_on_stdout = data_on_stdout
+        self.json, self.quiet, self.data_on_stdout = json, quiet, data_on_stdout
         self.silent = json or quiet  # nothing but errors and the result is printed
         self.notes: list[str] = []
 
@@ -221,17 +251,17 @@ class Console:
     def result(self, lines: Iterable[str], data: Any) -> None:
         """Print the result: `lines`, or with --json `data` as one line."""
         if self.json:
-            # JSON has no NaN and no infinity
-            finite = jsons.loads(jsons.dumps(data), parse_constant=lambda _: None)
+            finite = jsons.loads(
+                jsons.dumps(data), parse_constant=lambda _: None
+            )  # JSON has no NaN and no infinity
             typer.echo(jsons.dumps(finite), err=self.data_on_stdout)
         elif not self.quiet:
             typer.echo("\n".join(map(one_line, lines)), err=self.data_on_stdout)
 
     @contextmanager
     def progress(self, title: str, total: float) -> Iterator[Callable[..., None]]:
-        """Show a progress bar if standard error is a terminal.
-
-        Yields the function `advance(n, status="")`.
+        """Show a progress bar if standard error is a terminal. Yields the function
+        `advance(n, status="")`.
         """
         from rich.console import Console as Terminal
         from rich.progress import Progress
@@ -253,8 +283,9 @@ class Console:
         Ctrl-C or SIGTERM.
         """
 
-        # for example that a loop is compiled
-        def show(record: logging.LogRecord) -> None:
+        def show(
+            record: logging.LogRecord,
+        ) -> None:  # for example that a loop is compiled
             (self.note if record.levelno >= logging.WARNING else self.say)(
                 record.getMessage()
             )
@@ -268,7 +299,9 @@ class Console:
         try:
             with warnings.catch_warnings(), log_records("bionica", logging.INFO, show):
                 warnings.simplefilter("always", UserWarning)
-                warnings.showwarning = lambda message, *_, **__: self.note(str(message))
+                warnings.showwarning = lambda message, *_, **__: self.note(
+                    message_of(message)
+                )
                 yield
         except KeyboardInterrupt as stop:
             typer.echo(str(stop) or interrupted, err=True)
@@ -304,9 +337,7 @@ class StandardInput:
     """Standard input. Ctrl-C and SIGTERM always end a read."""
 
     def __init__(self, stream: Any) -> None:
-        self._stream = stream
-        self._descriptor = None
-        self._interrupted = False
+        self._stream, self._descriptor, self._interrupted = stream, None, False
         with suppress(OSError):  # it has no descriptor
             self._descriptor = stream.fileno() if os.name == "posix" else None
 
@@ -329,7 +360,66 @@ class StandardInput:
         while not self._interrupted:
             if self._descriptor is None:
                 return bytes(getattr(self._stream, "read1", self._stream.read)(n))
-            # not for ever: a signal is not always seen by a read
-            if select.select([self._descriptor], [], [], 0.5)[0]:
+            if select.select([self._descriptor], [], [], 0.5)[
+                0
+            ]:  # not for ever: a signal is not always seen by a read
                 return os.read(self._descriptor, n)
         raise KeyboardInterrupt
+
+
+#: Packages whose versions `bionica --version` prints.
+_PACKAGES = {
+    "required": ("numpy", "scipy", "scikit-learn", "numba", "typer", "rich"),
+    "bionica[plot]": ("matplotlib", "scikit-image"),
+    "bionica[io]": (
+        "h5py",
+        "zarr",
+        "pyarrow",
+        "pillow",
+        "tifffile",
+        "openpyxl",
+        "defusedxml",
+    ),
+    "bionica[dask]": ("dask", "distributed"),
+}
+
+
+def versions() -> str:
+    """Return the versions of what matters, and where compiled loops are cached."""
+    from bionica import __version__
+
+    lines = [
+        f"bionica {__version__}",
+        f"python {platform.python_version()} on {platform.platform()}",
+    ]
+    for extra, names in _PACKAGES.items():
+        found = ", ".join(f"{name} {_version_of(name)}" for name in names)
+        lines.append(f"{extra}: {found}")
+    return "\n".join([*lines, f"compiled loops: {_cache()}"])
+
+
+def _version_of(name: str) -> str:
+    """Return the version of the package that is imported, the first on the path."""
+    from importlib import metadata
+
+    found = next(iter(metadata.distributions(name=name)), None)
+    return "missing" if found is None else found.version
+
+
+def _cache() -> str:
+    """Return the folder of Numba's cache, or why there is none."""
+    from bionica import engine
+
+    if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
+        return (
+            "the JIT is off (NUMBA_DISABLE_JIT): everything runs interpreted, hundreds "
+            "of times slower"
+        )
+    beside = Path(engine.__file__).parent / "__pycache__"
+    folder = Path(os.environ.get("NUMBA_CACHE_DIR") or beside)
+    if os.access(folder if folder.exists() else folder.parent, os.W_OK):
+        return str(folder)
+    return (
+        f"{folder} cannot be written to, so processes may compile again: set "
+        "NUMBA_CACHE_DIR"
+    )

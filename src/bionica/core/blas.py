@@ -5,13 +5,13 @@ Nested or parallel limits of threadpoolctl restore what each of them found, so t
 process may end with one thread for good.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from threading import Lock
 from typing import Any
 
-from threadpoolctl import ThreadpoolController
+from threadpoolctl import OpenBLASController, ThreadpoolController
 
 __all__ = ["one_blas_thread"]
 
@@ -24,6 +24,21 @@ _inside = 0  # calls that need the limit now
 def _libraries() -> list[Any]:
     """The BLAS of NumPy, of SciPy, and of what else was loaded first."""
     return list(ThreadpoolController().select(user_api="blas").lib_controllers)
+
+
+def _set_threads(numbers: Iterable[int]) -> None:
+    _free_openblas()
+    for library, number in zip(_libraries(), numbers, strict=True):
+        library.set_num_threads(number)
+
+
+def _free_openblas() -> None:
+    """Let the next thread that sets the number of threads of OpenBLAS do so: from
+    threadpoolctl 3.8 on, the first thread that sets it keeps it, and calls from others
+    do nothing.
+    """
+    if hasattr(OpenBLASController, "clear_controlling_thread"):
+        OpenBLASController.clear_controlling_thread(force=True)
 
 
 @contextmanager
@@ -39,8 +54,7 @@ def one_blas_thread() -> Iterator[None]:
         if not _inside:
             _before = [library.get_num_threads() for library in _libraries()]
         # BLAS that runs on OpenMP counts threads for each caller
-        for library in _libraries():
-            library.set_num_threads(1)
+        _set_threads([1] * len(_before))
         _inside += 1
     try:
         yield
@@ -48,5 +62,5 @@ def one_blas_thread() -> Iterator[None]:
         with _LOCK:
             _inside -= 1
             if not _inside:
-                for library, threads in zip(_libraries(), _before, strict=True):
-                    library.set_num_threads(threads)
+                _set_threads(_before)
+                _free_openblas()

@@ -5,6 +5,9 @@ blocks that fit in cache (`row_blocks`), Dask arrays block by block (`ChunkedRow
 joined as a tree (`joined`). Moments are (n, mean, scatter), joined by the pairwise
 update of Chan, Golub and LeVeque (1983), which stays accurate when the mean is large
 compared with the spread. They are float64 for any data.
+
+`finite` and `pseudoinverse` are linear algebra that also answers for weights that are
+zero, singular or huge.
 """
 
 from abc import ABC, abstractmethod
@@ -215,7 +218,7 @@ def smallest_marks(mark: Array, most: int, rate: float) -> tuple[Array, float]:
 
 
 def cell(owner: Any, row: int | str, column: int, argument: str = "X") -> str:
-    """Return "X[3, 1]", or "X[3, 'name']" if `owner` knows the names of its features."""
+    """Return "X[3, 1]", or "X[3, 'name']" if `owner` knows the names of features."""
     names = getattr(owner, "feature_names_in_", None)
     name = column if names is None else repr(str(names[column]))
     return f"{argument}[{row}, {name}]"
@@ -253,42 +256,6 @@ def check_finite(
         "numbers here; drop such samples "
         f"({argument}[np.isfinite({argument}).all(axis=1)]){fits}.{model}"
     )
-
-
-def mixtures_come_first(X: Any) -> bool:
-    """Whether the first axis of a cube, and not the last one, may be that of the
-    mixtures; some pixels are read.
-
-    X has clearly fewer directions along it than along the last one, or not clearly more
-    although it is the shortest: mixtures of d sources have d directions and noise,
-    images have as many as they are wide.
-    """
-    r = min(10, X.shape[0] - 1, X.shape[-1] - 1)
-
-    def energy_beyond(axis: int) -> float:
-        """Share of the energy beyond r directions along an axis, relative to that of
-        white noise.
-        """
-        some = np.ma.filled(
-            X[
-                tuple(
-                    slice(None, None, 1 if i == axis else max(1, n // 64))
-                    for i, n in enumerate(X.shape)
-                )
-            ]
-        )
-        M = np.nan_to_num(np.moveaxis(np.asarray(some, np.float64), axis, -1)).reshape(
-            -1, X.shape[axis]
-        )
-        energy = np.linalg.eigvalsh(M.T @ M)[::-1]
-        # rounding
-        return (
-            float(energy[r:].sum() / max(energy.sum(), 1e-300) / (1 - r / len(energy)))
-            + 1e-9
-        )
-
-    limit = 2.0 if X.shape[0] < min(X.shape[1:]) else 0.5
-    return X.shape[0] > 1 and energy_beyond(0) < limit * energy_beyond(X.ndim - 1)
 
 
 @one_blas_thread()
@@ -389,3 +356,24 @@ def _moments_of_block(X: Array, F: Array | None) -> Moments:
             np.fill_diagonal(scatter, np.maximum(np.diag(scatter), 0.0))
             total = merge_moments(total, Moments(len(block), mean + residual, scatter))
     return total
+
+
+def finite(A: Array) -> Array:
+    """A with 0 for NaN, and the largest numbers of its dtype for what is infinite."""
+    return A if np.isfinite(A).all() else np.nan_to_num(A)
+
+
+def pseudoinverse(A: Array) -> Array:
+    """The pseudoinverse of A, scaled by a power of two so that no product overflows."""
+    with np.errstate(all="ignore"):
+        A = finite(A)
+        size = max(float(np.abs(A).max()), np.finfo(A.dtype).tiny)
+        scale = A.dtype.type(2.0 ** np.round(np.log2(size)))
+        return finite((np.linalg.pinv(A / scale) / scale).astype(A.dtype))
+
+
+def shapes(**fields: str) -> dict[str, str]:
+    """Shapes of fields by name, from names by shape: ``shapes(dk="W_xz W_xz_mean",
+    d="c_bar")``.
+    """
+    return {name: dims for dims, names in fields.items() for name in names.split()}

@@ -5,12 +5,87 @@ A parameter or samples that an estimator cannot use raise a plain ValueError, as
 everywhere in scikit-learn.
 """
 
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from string import Formatter
+from typing import Any, NamedTuple
+
+#: Returns what a program calls a parameter: of its name and of the text behind it.
+Naming = Callable[[str, str], str]
 
 
 def printable(text: str) -> str:
     """Return text without control characters, which a terminal would obey."""
     return "".join(character if character.isprintable() else " " for character in text)
+
+
+class Message(str):
+    """Text that names parameters by fields: `Message("{}: pass {axis:=1}", name)`.
+
+    As a string it names them as Python does, "pass axis=1". A program that calls them
+    otherwise renders it with its own names. {} is the next of `values`, {n_components}
+    a name, {axis:=1} a name with a value, and {transpose:pass X.T} a sentence in
+    Python, which other programs replace by the key.
+    """
+
+    template: str
+    values: tuple[object, ...]
+
+    def __new__(cls, template: str, *values: object) -> "Message":
+        """Render it for Python."""
+        message = super().__new__(cls, _rendered(template, values, as_in_python))
+        message.template = template
+        message.values = values
+        return message
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.template, *self.values)
+
+    def render(self, naming: Naming) -> str:
+        """Return the text with other names of the parameters."""
+        return _rendered(self.template, self.values, naming)
+
+
+class _Field(NamedTuple):
+    """A parameter in a template."""
+
+    name: str
+    naming: Naming
+
+
+class _Renderer(Formatter):
+    """Fills the fields of a template; those with a name are parameters."""
+
+    def __init__(self, naming: Naming) -> None:
+        self._naming = naming
+
+    def get_field(
+        self, field_name: str, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Any:
+        if not field_name.isdecimal():
+            return _Field(field_name, self._naming), field_name
+        value = args[int(field_name)]
+        rendered = value.render(self._naming) if isinstance(value, Message) else value
+        return rendered, field_name
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        if isinstance(value, _Field):
+            return value.naming(value.name, format_spec)
+        return str(format(value, format_spec))
+
+
+def _rendered(template: str, values: tuple[object, ...], naming: Naming) -> str:
+    return printable(_Renderer(naming).vformat(template, values, {}))
+
+
+def as_in_python(name: str, text: str) -> str:
+    """Return a parameter as Python names it: `name`, `name=value`, or the text."""
+    return name + text if not text or text.startswith("=") else text
+
+
+def message_of(error: BaseException) -> str:
+    """Return the text of an exception or a warning, a Message if it is one."""
+    first = error.args[0] if error.args else None
+    return first if isinstance(first, Message) else str(error)
 
 
 class BionicaError(Exception):
@@ -28,19 +103,18 @@ class BionicaError(Exception):
 
 
 class InputError(BionicaError, ValueError):
-    """Data that cannot be read as mixtures.
-
-    The message names the file, the place and the remedy.
+    """Data that cannot be read as mixtures. The message names the file, the place and
+    the remedy.
     """
 
     def __init__(self, message: str) -> None:
-        super().__init__(printable(message))
+        is_printable = isinstance(message, Message)
+        super().__init__(message if is_printable else printable(message))
 
 
 class OutputError(BionicaError, ValueError):
-    """Something that cannot be written as asked.
-
-    The message names the file and the remedy.
+    """Something that cannot be written as asked. The message names the file and the
+    remedy.
     """
 
 
@@ -90,3 +164,15 @@ class DivergenceError(BionicaError, ArithmeticError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (str(self), self.sample)
+
+
+class Diverged(ArithmeticError):
+    """An output or a weight left the range of its dtype at a sample, which is x.
+
+    Estimators turn it into a DivergenceError, which says what to do.
+    """
+
+    def __init__(self, sample: int, x: Any):
+        super().__init__(f"an output left the range of its dtype at row {sample}")
+        self.sample = sample
+        self.x = x

@@ -3,7 +3,7 @@
 
 `_saved` of an estimator names the attributes that make it up: a string is the schema of
 an array or a number, and a `Record` is a named tuple of these, whose arrays have dotted
-names. The state of a network is a record that its rule declares (`engine.rule`).
+names. What a file holds is up to the estimator (`Estimator._records`).
 
 A schema has the letters of the shape, then the kind after a colon. "dk" is (d, k): a
 letter is one length throughout the model, and k the number of mixtures. "2:count" are
@@ -32,10 +32,9 @@ from typing import Any, NamedTuple, get_type_hints
 
 import numpy as np
 
-from bionica.core.errors import ModelFileError, printable
-from bionica.core.samples import Array
-from bionica.engine.rule import BOOKKEEPING, RULES, leaf_types, rule_of
-from bionica.io.files import complete_files
+from bionica.core.blocks import Array
+from bionica.core.errors import Message, ModelFileError, printable
+from bionica.core.files import complete_files
 
 FORMAT = 10
 # parsed JSON takes up to 25 times the memory of its text
@@ -79,48 +78,45 @@ def _built(make: Any, values: Iterator[Any]) -> Any:
     )
 
 
-def _saved(
-    estimator: Any, rule: Any, is_present: Callable[[str], bool]
-) -> tuple[dict[str, Any], dict[str, str]]:
-    """What a file of this estimator holds, and its schema by dotted name; `rule` is the
-    name of a network's rule, or None.
+def leaf_types(make: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Dotted names and types of all arrays and numbers in a class of named tuples; its
+    parts are named tuples too.
     """
-    saved = dict(estimator._saved)
-    if rule is not None:
-        if rule not in RULES:
-            raise ValueError(f"no network has the rule {str(rule)[:80]!r}")
-        saved["_state"] = Record(
-            RULES[rule].State, {**RULES[rule].shapes, **BOOKKEEPING}
-        )
-    saved = {
-        name: kind
-        for name, kind in saved.items()
-        if is_present(name) or not getattr(kind, "optional", False)
-    }
+    for name, hint in get_type_hints(make).items():
+        if hasattr(hint, "_fields"):
+            yield from leaf_types(hint, f"{prefix}{name}.")
+        else:
+            yield prefix + name, hint
+
+
+def _schema(records: Mapping[str, Any]) -> dict[str, str]:
+    """The schema of each array, by dotted name."""
     schema: dict[str, str] = {}
-    for name, kind in saved.items():
+    for name, kind in records.items():
         if isinstance(kind, str):
             schema[name] = kind
-        else:
-            leaves = leaf_types(kind.make)
-            schema |= {
-                f"{name}.{leaf}": kind.schemas.get(leaf) or _SCALARS[hint]
-                for leaf, hint in leaves
-            }
-    return saved, schema
+            continue
+        for leaf, hint in leaf_types(kind.make):
+            schema[f"{name}.{leaf}"] = kind.schemas.get(leaf) or _SCALARS[hint]
+    return schema
+
+
+def _present(records: Mapping[str, Any], is_present: Callable[[str], bool]) -> Any:
+    """Those records that a file has: optional ones may be absent."""
+    return {
+        name: kind
+        for name, kind in records.items()
+        if is_present(name) or not getattr(kind, "optional", False)
+    }
 
 
 def contents(estimator: Any) -> tuple[dict[str, Any], dict[str, Array]]:
     """Return what a file of this estimator holds, header and arrays, which never
     change.
     """
-    k = estimator.n_features_in_
     values = deepcopy(estimator._to_save())
     cls = type(estimator)
-    state = values.get("_state")
-    rule = (
-        None if state is None or "_state" in estimator._saved else rule_of(state).name
-    )
+    rule = estimator._rule_name()
     header = {
         "class": (
             cls.__name__
@@ -129,7 +125,7 @@ def contents(estimator: Any) -> tuple[dict[str, Any], dict[str, Array]]:
         ),
         "parameters": estimator._config,
         "rule": rule,
-        "n_features": k,
+        "n_features": estimator.n_features_in_,
         "feature_names": (
             [str(name) for name in getattr(estimator, "feature_names_in_", [])] or None
         ),
@@ -141,9 +137,11 @@ def contents(estimator: Any) -> tuple[dict[str, Any], dict[str, Array]]:
             name: version(name) for name in ("bionica", "numpy", "scikit-learn")
         },
     }
-    _, schema = _saved(estimator, rule, lambda name: values[name] is not None)
+    present = {name for name, value in values.items() if value is not None}
+    records = _present(estimator._records(rule), present.__contains__)
+    owner = SimpleNamespace(**values)
     return header, {
-        name: np.asarray(attrgetter(name)(SimpleNamespace(**values))) for name in schema
+        name: np.asarray(attrgetter(name)(owner)) for name in _schema(records)
     }
 
 
@@ -163,7 +161,7 @@ def _as_json(value: Any) -> Any:
 def write_model(
     path: str | os.PathLike[str], header: dict[str, Any], arrays: Mapping[str, Array]
 ) -> None:
-    """Write a header, to which 'format' is added, and arrays, completely or not at all."""
+    """Write a header, with the format, and arrays, completely or not at all."""
     path = Path(path)
     if not path.parent.is_dir():
         raise FileNotFoundError(
@@ -174,9 +172,14 @@ def write_model(
     )
     if len(text) > _HEADER_BYTES:
         raise ValueError(
-            f"the parameters and feature names of {path} would take {len(text):,}"
-            f" bytes, and load reads {_HEADER_BYTES:,}: shorten the names, or replace a"
-            " large init or known_mixing (set_params) before saving"
+            Message(
+                "the parameters and feature names of {} would take {:,} bytes, and load"
+                " reads {:,}: shorten the names, or replace a large init or"
+                " {known_mixing} (set_params) before saving",
+                path,
+                len(text),
+                _HEADER_BYTES,
+            )
         )
     with complete_files([path]) as (part,):
         with part.open("wb") as file:
@@ -394,7 +397,8 @@ def _fill(estimator: Any, header: dict[str, Any], arrays: Mapping[str, Array]) -
         if not np.isfinite([*estimator.origin_.values()]).all():
             raise ValueError("origin has a number that is not finite")
     present = {name.partition(".")[0] for name in arrays}
-    saved, schema = _saved(estimator, header["rule"], present.__contains__)
+    records = _present(estimator._records(header["rule"]), present.__contains__)
+    schema = _schema(records)
     _check_arrays(arrays, schema, k)
     values = (
         arrays[key].item() if spec.startswith(":") else arrays[key]
@@ -402,7 +406,7 @@ def _fill(estimator: Any, header: dict[str, Any], arrays: Mapping[str, Array]) -
     )
     # None, where a file has none
     restored: dict[str, Any] = dict.fromkeys(type(estimator)._saved)
-    for name, kind in saved.items():
+    for name, kind in records.items():
         restored[name] = (
             next(values) if isinstance(kind, str) else _built(kind.make, values)
         )

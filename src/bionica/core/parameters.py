@@ -122,3 +122,46 @@ def wrap_output(Y: Any, X: Any, estimator: Any) -> Any:
         vars(estimator), given=Y, names=estimator.get_feature_names_out
     )
     return given.transform(X)
+
+
+#: What parameters may be, by name; a class adds its own.
+PARAMETERS: dict[str, Any] = {
+    "n_components": [COUNT, None],
+    "eta0": [POSITIVE, FUNCTION],
+    "decay": [NONNEGATIVE],
+    "power": [NONNEGATIVE],
+    "mean_window": [WINDOW, None],
+    "horizon": [WINDOW, None],
+    "average": [BOOLEAN],
+    "shuffle": [BOOLEAN],
+    "robust": [BOOLEAN],
+    "dynamics": [options("exact", "gradient")],
+    "gamma": [POSITIVE, None],
+    "settle_tol": [SHARE],
+    # with a safe gamma, only a singular network needs more
+    "settle_steps": [interval(Integral, 1, 10**6)],
+    "guards": [BOOLEAN, instance(list, tuple, set, frozenset)],
+    "init": [options("random"), instance(dict)],
+    "n_epochs": [COUNT],
+    "max_iter": [COUNT],
+    "random_state": RANDOM,
+}
+#: The same where None stands for a setting that needs no tuning.
+UNTUNED: dict[str, Any] = {
+    "eta0": [POSITIVE, FUNCTION, None],
+    "decay": [NONNEGATIVE, None],
+}
+
+
+def is_same(a: Any, b: Any) -> bool:
+    """Whether two values of a parameter are equal."""
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(is_same(a[key], b[key]) for key in a)
+    if isinstance(a, np.random.RandomState) and isinstance(b, np.random.RandomState):
+        return True  # spent: what is still random comes from the state
+    try:
+        return a is b or (
+            np.shape(a) == np.shape(b) and bool(np.all(np.asarray(a) == np.asarray(b)))
+        )
+    except (TypeError, ValueError):
+        return False

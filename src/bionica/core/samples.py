@@ -21,23 +21,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array, validate_data
 
-from bionica.core.blocks import cell, check_finite, linear_map, mixtures_come_first
-from bionica.core.dask import DaskRows, dask_rows
-from bionica.engine.loop import Diverged
-from bionica.mixtures.missing import completed, has_missing, predicted_rank
+from bionica.core.blocks import Array, check_finite, linear_map
+from bionica.core.dask import dask_rows
+from bionica.core.errors import Diverged
 
-Array = NDArray[Any]
 Sample = ArrayLike | Mapping[str, float]
 
 FLOATS = [np.float64, np.float32]
-# of the sum of squares of X: rounding changes it less, other samples change it more
-_ENERGY_TOLERANCE = 1e-9
 _DATES = (np.datetime64, np.timedelta64, date, timedelta)
 
 
@@ -61,37 +57,6 @@ def given_matrix(value: Any, name: str, shape: str) -> Array:
             f"{name} is no array of finite numbers ({reason}): give one of shape"
             f" {shape}"
         ) from error
-
-
-def given_weights(
-    network: Any, default: dict[str, Array], positive_definite: str = ""
-) -> dict[str, Array]:
-    """The arrays in `init` of a network in float64, of the shapes of the default ones;
-    one may have to be positive definite.
-    """
-    given = {}
-    shapes = {name: W.shape for name, W in default.items()}
-    for name, value in network.init.items() if isinstance(network.init, dict) else ():
-        if name not in shapes:
-            raise ValueError(
-                f"init has no weights {name!r} to set; {type(network).__name__} has"
-                f" {sorted(shapes)}"
-            )
-        W = given_matrix(value, f"init[{name!r}]", str(shapes[name]))
-        if W.shape != shapes[name]:
-            raise ValueError(
-                f"init[{name!r}] has shape {W.shape}; for these mixtures it must be"
-                f" {shapes[name]}"
-            )
-        if name == positive_definite and not (
-            np.allclose(W, W.T) and np.linalg.eigvalsh(W)[0] > 0
-        ):
-            raise ValueError(
-                f"init[{name!r}] must be symmetric positive definite; W @ W.T of any"
-                " full-rank W is"
-            )
-        given[name] = W
-    return given
 
 
 def finite_map(X: Array, matrix: Array, offset: Array | None = None) -> Array:
@@ -186,36 +151,6 @@ def like(X: Any, Y: Array, axis: str, names: Callable[[], Array] | None = None) 
     )
 
 
-def completed_rows(owner: Any, X: Any, n_components: Any) -> Any:
-    """X with its missing values estimated, by `n_components` directions; rows with
-    fewer numbers are left out, with a warning.
-    """
-    if isinstance(X, DaskRows) or not has_missing(X):
-        return X
-    counts = np.count_nonzero(~np.isnan(X), axis=1)
-    short = counts < (1 if n_components == "auto" else n_components)
-    if short.any():
-        fewer = (
-            "no number"
-            if n_components == "auto"
-            else f"fewer numbers than n_components={n_components}"
-        )
-        warn(
-            f"{type(owner).__name__}: left out of X, because they have {fewer}:"
-            f" {short.sum()} sample(s).",
-            UserWarning,
-        )
-        X = X[~short]
-        if len(X) and not has_missing(X):
-            return X
-    if not len(X) or (empty := np.isnan(X).all(axis=0)).any():
-        where = cell(owner, ":", int(np.argmax(empty))) if len(X) else "X"
-        raise ValueError(f"{where} holds no number: leave this mixture out")
-    return completed(
-        X, predicted_rank(X) if n_components == "auto" else min(n_components, *X.shape)
-    )
-
-
 def _plain(X: Any, argument: str = "X", check_axes: bool = False) -> Any:
     """X without what scikit-learn would drop, change or refuse in other words: axes, a
     mask, a byte order, dates, sparse matrices.
@@ -256,6 +191,42 @@ def _plain(X: Any, argument: str = "X", check_axes: bool = False) -> Any:
             " them out, or convert them to numbers"
         )
     return X
+
+
+def mixtures_come_first(X: Any) -> bool:
+    """Whether the first axis of a cube, and not the last one, may be that of the
+    mixtures; some pixels are read.
+
+    X has clearly fewer directions along it than along the last one, or not clearly more
+    although it is the shortest: mixtures of d sources have d directions and noise,
+    images have as many as they are wide.
+    """
+    r = min(10, X.shape[0] - 1, X.shape[-1] - 1)
+
+    def energy_beyond(axis: int) -> float:
+        """Share of the energy beyond r directions along an axis, relative to that of
+        white noise.
+        """
+        some = np.ma.filled(
+            X[
+                tuple(
+                    slice(None, None, 1 if i == axis else max(1, n // 64))
+                    for i, n in enumerate(X.shape)
+                )
+            ]
+        )
+        M = np.nan_to_num(np.moveaxis(np.asarray(some, np.float64), axis, -1)).reshape(
+            -1, X.shape[axis]
+        )
+        energy = np.linalg.eigvalsh(M.T @ M)[::-1]
+        # rounding
+        return (
+            float(energy[r:].sum() / max(energy.sum(), 1e-300) / (1 - r / len(energy)))
+            + 1e-9
+        )
+
+    limit = 2.0 if X.shape[0] < min(X.shape[1:]) else 0.5
+    return X.shape[0] > 1 and energy_beyond(0) < limit * energy_beyond(X.ndim - 1)
 
 
 def matrix(

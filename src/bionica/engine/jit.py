@@ -1,26 +1,31 @@
-"""Numba's private names. Each is looked up once, by `_private`; without it the package
-gives the same results, as said here.
+"""How the loop is compiled, with private names of Numba.
 
-`entry_point` of a compiled function: calling it directly saves the look-up of the types
-of every argument.
-    Without it the compiled function is called.
-`_nrt=False`: without it Numba counts references to every array of a state at every
-call. `_one_module`: Numba optimises and assembles every function that the loop calls,
-and gives it a wrapper for C, although only the
-    loop is ever called from Python. Here the called functions are linked into the loop,
-    and the loop alone is optimised: a first fit takes half of the time. If a name is
-    missing, or linking fails, Numba compiles as it always does.
-`TypingError`: a mistake in a rule. Without the name it is reported in Numba's words,
-after more attempts to compile.
+Each name is looked up once, by `_private`; without it the package gives the same
+results, as said here.
+
+`entry_point` of a compiled function
+    Calling it directly saves the look-up of the types of every argument. Without it the
+    compiled function is called.
+`_nrt=False`
+    Without it Numba counts references to every array of a state at every call.
+`_one_module`
+    Numba optimises and assembles every function that the loop calls, and gives it a
+    wrapper for C, although only the loop is ever called from Python. Here the called
+    functions are linked into the loop, and the loop alone is optimised: a first fit
+    takes half of the time. If a name is missing, or linking fails, Numba compiles as it
+    always does.
+`TypingError`
+    A mistake in a rule. Without the name it is reported in Numba's words, after more
+    attempts to compile.
 """
 
-import contextlib
 import gc
 import importlib
 import itertools
 import logging
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numba
@@ -74,17 +79,13 @@ def _compile(
     function: Callable[..., Any], arguments: tuple[Any, ...], cache: bool
 ) -> Any:
     failure = None
-    for cached, linked in itertools.product(
-        (True, False) if cache else (False,), (True, False)
-    ):
+    cached_or_not = (True, False) if cache else (False,)
+    for cached, linked in itertools.product(cached_or_not, (True, False)):
         compiled: Any = None
+        linking = _one_module(function.__qualname__) if linked else nullcontext()
         try:
             compiled = numba.njit(cache=cached, **_OPTIONS)(function)
-            with (
-                _one_module(function.__qualname__)
-                if linked
-                else contextlib.nullcontext()
-            ):
+            with linking:
                 compiled(*arguments)
         except TYPING_ERROR:
             raise
@@ -121,7 +122,7 @@ _LIBRARY = (
 )
 
 
-@contextlib.contextmanager
+@contextmanager
 def _one_module(name: str) -> Iterator[None]:
     """Link what the function `name` calls into its module without optimising or
     assembling it before; in this thread only.
@@ -137,16 +138,7 @@ def _one_module(name: str) -> Iterator[None]:
         yield
         return
     here = threading.get_ident()
-
-    class Linked(Library):  # type: ignore[misc]
-        def finalize(self) -> None:
-            for library in dict.fromkeys(self._linking_libraries):
-                if hasattr(self, "_reload_init"):  # since Numba 0.62
-                    self._reload_init.update(library._reload_init)
-                self._final_module.link_in(
-                    library._get_module_for_linking(), preserve=True
-                )
-            self._finalized = True
+    Linked = _linked(Library)
 
     def create_library(self: Any, library: str, **options: Any) -> Any:
         if library != name and threading.get_ident() == here:
@@ -177,3 +169,18 @@ def _one_module(name: str) -> Iterator[None]:
         Codegen.create_library = create
         Context.get_executable = execute
         Context.create_cfunc_wrapper = wrap
+
+
+def _linked(Library: Any) -> Any:
+    """The class of libraries that are linked before they are optimised."""
+
+    class Linked(Library):  # type: ignore[misc]
+        def finalize(self) -> None:
+            for library in dict.fromkeys(self._linking_libraries):
+                if hasattr(self, "_reload_init"):  # since Numba 0.62
+                    self._reload_init.update(library._reload_init)
+                module = library._get_module_for_linking()
+                self._final_module.link_in(module, preserve=True)
+            self._finalized = True
+
+    return Linked

@@ -1,17 +1,9 @@
-"""What learns: a state, how it goes on, and the samples that wait for a block.
+"""What learns: a state, the parameters and the rates with which it goes on.
 
-A learner has
-
-    learn(X, keep=False)     learn from finite rows of its dtype; return the outputs as each sample arrived if `keep`
-    flush()                  learn from samples that wait, because no more will come
-    outputs(X)               the outputs for rows of its dtype, with what was learned so far
-    backup(), restore(b)     before and after a call that fails: the model is as it was
-    state, waiting           what a model file holds: arrays, and samples that wait for their block
-    n_outputs, dtype, n_samples_seen, block
-
-`NetworkLearner` takes samples through the compiled loop. `Buffered` collects blocks for
-what starts from, or learns from, blocks of samples. Blocks are counted from the first
-sample, not from the calls, so that a model has the same bits however a stream is cut.
+learn(X, keep=False)   learn from finite rows of its dtype; return the outputs as each
+                       sample arrived if `keep`
+outputs(X)             the outputs for rows of its dtype, with what was learned so far
+backup(), restore(b)   before and after a call that fails: the state is as it was
 """
 
 import threading
@@ -21,10 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import NotFittedError
 
-from bionica.core.blas import one_blas_thread
-from bionica.engine.loop import NO_RATES, Diverged, prepare
+from bionica.core.errors import Diverged
+from bionica.engine.loop import NO_RATES, prepare
 from bionica.engine.rule import Rule, in_buffers, lengths
 
 #: Most bytes of samples in a compiled call, which Ctrl-C cannot interrupt.
@@ -92,28 +83,27 @@ class NetworkLearner:
     weights `outputs` settles, from the state; by default the state itself.
     """
 
-    block = 0  # it takes any number of samples
-
     def __init__(
         self, state: Any, params: Any, rates: Sequence[Schedule], readout: Any = None
     ) -> None:
         self.state, self._buffers = in_buffers(state)
         self._floats = [buffer for buffer in self._buffers if buffer.dtype.kind == "f"]
-        self.params, self.rates, self.read = params, tuple(rates), readout
-        (n, self.dtype), self.n_outputs = lengths(state), state.fired.size
-        self.waiting = np.empty((0, n["k"]), self.dtype)
+        self.params = params
+        self.rates = tuple(rates)
+        self.read = readout
+        n, self.dtype = lengths(state)
+        self.n_features = n["k"]
+        self.n_outputs = state.fired.size
         self._lock = threading.Lock()
         self._rows: Any = None  # the loop, compiled when the first sample comes
         self._ahead: tuple[int, np.ndarray] = (0, NO_RATES)
         self._read: Any = None
-        self.count: Any = None  # of the sources, if they were counted
 
     def __getstate__(self) -> tuple[Any, ...]:
-        return self.state, self.params, self.rates, self.read, self.count
+        return self.state, self.params, self.rates, self.read
 
     def __setstate__(self, saved: tuple[Any, ...]) -> None:
-        self.__init__(*saved[:-1])  # type: ignore[misc]
-        self.count = saved[-1]
+        self.__init__(*saved)  # type: ignore[misc]
 
     def varied(self, rule: Rule) -> "NetworkLearner":
         """The same network with a variant of its rule (see `rule.variant`)."""
@@ -162,14 +152,13 @@ class NetworkLearner:
                 raise Diverged(t + done, block[done])
         return Y
 
-    def flush(self) -> None:
-        """Nothing waits."""
-
     def _blocks(self, X: np.ndarray) -> list[slice]:
-        self._rows = self._rows or prepare(self.state, self.params, self.waiting)
-        if X.shape[1] != self.waiting.shape[1]:  # compiled code checks no bounds
+        if self._rows is None:
+            no_rows = np.empty((0, self.n_features), self.dtype)
+            self._rows = prepare(self.state, self.params, no_rows)
+        if X.shape[1] != self.n_features:  # compiled code checks no bounds
             raise ValueError(
-                f"the state is one of {self.waiting.shape[1]} mixtures, and X has"
+                f"the state is one of {self.n_features} mixtures, and X has"
                 f" {X.shape[1]}"
             )
         rows = max(32, _BLOCK_BYTES // (self.dtype.itemsize * X.shape[1]))
@@ -239,127 +228,3 @@ class NetworkLearner:
             if done < len(block):
                 raise Diverged(rows.start + done, block[done])
         return Y
-
-
-class Buffered:
-    """Collects samples until a block is full; `start` returns the learner that has
-    learned from the first block, of `length`.
-    """
-
-    def __init__(
-        self,
-        k: int,
-        dtype: Any,
-        length: int,
-        start: Callable[..., Any],
-        n_outputs: int | None,
-    ):
-        self.waiting, self.dtype = np.empty((0, k), dtype), np.dtype(dtype)
-        self.learner: Any = None
-        self.length = length
-        self.start = start
-        self._n_outputs = n_outputs
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or "learner" not in vars(self) or self.learner is None:
-            raise AttributeError(name)
-        return getattr(self.learner, name)
-
-    @property
-    def state(self) -> Any:
-        """That of the learner; None before the start."""
-        return None if self.learner is None else self.learner.state
-
-    @property
-    def block(self) -> int:
-        """Samples of the block that is being filled."""
-        return self.length if self.learner is None else int(self.learner.block)
-
-    @property
-    def n_outputs(self) -> int | None:
-        """None if it is not known before the start."""
-        return self._n_outputs if self.learner is None else int(self.learner.n_outputs)
-
-    @property
-    def n_samples_seen(self) -> int:
-        """Samples seen, including those that wait."""
-        return len(self.waiting) + (
-            0 if self.learner is None else int(self.learner.n_samples_seen)
-        )
-
-    def backup(self) -> Any:
-        """What `restore` needs."""
-        return (
-            self.waiting,
-            self.learner,
-            None if self.learner is None else self.learner.backup(),
-        )
-
-    def restore(self, backup: Any) -> None:
-        """Return to the state of a backup."""
-        self.waiting, self.learner, inner = backup
-        if self.learner is not None:
-            self.learner.restore(inner)
-
-    def learn(self, X: np.ndarray, keep: bool = False) -> np.ndarray | None:
-        """Learn from every block that is full; outputs are zero until the start."""
-        silent = 0
-        Y = []
-        while len(X):
-            if not self.block:
-                Y.append(self.learner.learn(X, keep))
-                break
-            part, X = np.split(X, [self.block - len(self.waiting)])
-            if self.learner is None:
-                silent += len(part)
-            elif keep:
-                Y.append(self.learner.outputs(part))
-            self.waiting = _appended(self.waiting, part, self.block)
-            if len(self.waiting) == self.block:
-                self.flush()
-        if not keep:
-            return None
-        if self.n_outputs is None:
-            raise self.not_started()
-        return np.concatenate([np.zeros((silent, self.n_outputs), self.dtype), *Y])
-
-    def flush(self) -> None:
-        """Learn from the samples that wait, though their block may not be full."""
-        waiting = self.waiting
-        self.waiting = self.waiting[:0].copy()
-        if len(waiting) and self.learner is not None:
-            self.learner.learn(waiting)
-        elif len(waiting):
-            with one_blas_thread():
-                self.learner = self.start(waiting)
-
-    def outputs(self, X: np.ndarray) -> np.ndarray:
-        """Zero until the start."""
-        if self.learner is not None:
-            return np.asarray(self.learner.outputs(X))
-        if self.n_outputs is None:
-            raise self.not_started()
-        return np.zeros((len(X), self.n_outputs), self.dtype)
-
-    def not_started(self) -> NotFittedError:
-        """The error of a learner that has no weights."""
-        return NotFittedError(
-            f"The model starts after {self.length - len(self.waiting)} more samples:"
-            " until then it has no weights, and its number of outputs is unknown"
-            " unless n_components is a number. Bring them in one call of"
-            " partial_fit_transform, or call fit"
-        )
-
-
-def _appended(waiting: np.ndarray, part: np.ndarray, length: int) -> np.ndarray:
-    """Return the waiting samples and `part`: a view of one array for `length` samples,
-    which may not fit in memory twice.
-    """
-    n = len(waiting) + len(part)
-    shape = (length, part.shape[1])
-    room = waiting.base
-    if not isinstance(room, np.ndarray) or room.shape != shape:
-        room = np.empty(shape, waiting.dtype)
-        room[: len(waiting)] = waiting
-    room[len(waiting) : n] = part
-    return room[:n]

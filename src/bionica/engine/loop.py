@@ -4,10 +4,10 @@ It takes the rows of a C-ordered block through a network: settle, return the out
 learn, repair. Without rates it only settles (frozen weights). It allocates nothing per
 sample and releases the GIL.
 
-A loop is compiled for each combination of rule, classes of its parameters and
-precision, and cached on disk in a file of its own. The file's name contains a digest of
-all the source that the loop may reach (see `digest`), so that an edited or redefined
-rule is compiled again. A rule that is typed into a notebook is compiled in memory.
+A loop is compiled for each combination of rule, types of its parameters and precision,
+and cached on disk in a file of its own. The file's name contains a digest of all the
+source that the loop may reach (see `digest`), so that an edited or redefined rule is
+compiled again. A rule that is typed into a notebook is compiled in memory.
 """
 
 import functools
@@ -26,13 +26,13 @@ from typing import Any
 import numba
 import numpy as np
 
-from bionica.circuits.guards import EVERY
 from bionica.core.blas import one_blas_thread
 from bionica.engine.algebra import averaging_weight
 from bionica.engine.jit import COMPILING, TYPING_ERROR, compile_entry
 from bionica.engine.rule import (
     BOOKKEEPING,
     COMPILED,
+    INSPECT_EVERY,
     Rule,
     hot,
     in_buffers,
@@ -41,20 +41,12 @@ from bionica.engine.rule import (
 )
 
 _LOG = logging.getLogger("bionica")
-#: A compilation that takes longer than this is announced.
+#: A compilation that takes longer than this many seconds is announced.
 _PATIENCE = 2.0
-
+#: Compiled loops by rule, types of its parameters and precision.
 _ENTRIES: dict[Any, Any] = {}
+#: In place of learning rates: the weights are frozen.
 NO_RATES = np.empty((0, 1))
-
-
-class Diverged(ArithmeticError):
-    """An output or a weight left the range of its dtype at a sample, which is x."""
-
-    def __init__(self, sample: int, x: Any):
-        super().__init__(f"an output left the range of its dtype at row {sample}")
-        self.sample = sample
-        self.x = x
 
 
 # --- compiled
@@ -65,7 +57,8 @@ def step(state, work, params, X, row, rates, Y, limit):
     NaN or beyond `limit`.
     """
     y = work.y
-    settle(state, work, params, X, row)  # noqa: F821  (a function of the rule: see `specialize`)
+    # settle and the other names that ruff does not know: see `specialize`
+    settle(state, work, params, X, row)  # noqa: F821
     within = True
     for i in range(y.shape[0]):
         within &= abs(y[i]) <= limit
@@ -80,9 +73,9 @@ def step(state, work, params, X, row, rates, Y, limit):
         learn(state, work, params, X, row, eta)  # noqa: F821
         track(state, work, params, eta)  # noqa: F821
         if params.average > 0:
-            average(state, averaging_weight(min(state.t[0], params.average)))  # noqa: F821
-        if params.guards.silent:
-            flip(state, work)  # noqa: F821
+            weight = averaging_weight(min(state.t[0], params.average))
+            average(state, weight)  # noqa: F821
+        flip(state, work, params)  # noqa: F821
     return True
 
 
@@ -97,7 +90,7 @@ def loop(state, work, params, X, start, rates, Y, limit):
             return row
         if not step(state, work, params, X, row, rates, Y, limit):
             return ~row
-        if rates.shape[0] > 0 and state.t[0] % EVERY == 0:
+        if rates.shape[0] > 0 and state.t[0] % INSPECT_EVERY == 0:
             inspect(state, work, params)  # noqa: F821
     return X.shape[0]
 
@@ -133,23 +126,18 @@ def prepare(state: Any, params: Any, X: np.ndarray) -> Callable[..., int]:
     rule = rule_of(state)
     if rule.step is not None:
         return functools.partial(take_rows_plainly, rule)
+    _check_fields(rule, params)
     work = rule.workspace(state)
-    try:
-        key = rule, numba.typeof(params), X.dtype
-    except ValueError:
-        _check_fields(rule, params)
-        raise
-    entry = _ENTRIES.get(key)
-    if entry is None:
-        _check_fields(rule, params)
+    key = rule, numba.typeof(params), X.dtype
+    if key not in _ENTRIES:
         _check_fields(rule, work)
         Y = np.empty((0, state.fired.size), X.dtype)
         empty = (state, work, params, X[:0], 0, NO_RATES, Y, largest_output(X.dtype))
-        # of threads that meet a network first, one compiles and the others wait
+        # if several threads meet a network first, one compiles and the others wait
         with COMPILING:
-            entry = _ENTRIES.get(key) or _compile(rule, params, X.dtype, empty)
-            _ENTRIES[key] = entry
-    return functools.partial(take_rows, entry, work, rule.maintain)
+            if key not in _ENTRIES:
+                _ENTRIES[key] = _compile(*key, empty)
+    return functools.partial(take_rows, _ENTRIES[key], work, rule.maintain)
 
 
 def _check_fields(rule: Rule, record: Any) -> None:
@@ -200,30 +188,28 @@ def take_rows_plainly(
 
     Without rates every row begins with the same state, which is not changed.
     """
-    step = rule.step
-    learns = len(rates) > 0
-    d = state.fired.size
     limit = largest_output(X.dtype)
+    learns = len(rates) > 0
     X = X.view()
     X.flags.writeable = False  # it may be the user's
     state, buffers = (state, []) if learns else in_buffers(state)
     before = [buffer.copy() for buffer in buffers]
-    arrays = {
-        name: a for name, a in to_arrays(state).items() if name not in BOOKKEEPING
-    } | {"fired": state.fired}
+    arrays = to_arrays(state)
+    for name in BOOKKEEPING.keys() - {"fired"}:
+        del arrays[name]
     with np.errstate(all="ignore"):
         for row, x in enumerate(X):
             names = Names(arrays, **params, t=int(state.t[0]), seed=int(state.rng[0]))
             try:
-                y = step(names, x, rates[row, 0] if learns else 0.0)
+                y = rule.step(names, x, rates[row, 0] if learns else 0.0)
             except np.linalg.LinAlgError as error:
                 raise RuntimeError(
                     f"step of {rule.name} failed at sample {int(state.t[0])}: {error}"
                 ) from error
-            if np.shape(y) != (d,):
+            if np.shape(y) != state.fired.shape:
                 raise ValueError(
                     f"step of {rule.name} returned an array of shape {np.shape(y)}:"
-                    f" return the {d} outputs"
+                    f" return the {state.fired.size} outputs"
                 )
             if not (np.abs(y) <= limit).all():
                 return row
@@ -249,36 +235,36 @@ class Names(dict[str, Any]):
         return self.setdefault("rng", np.random.default_rng([self["seed"], self["t"]]))
 
 
-def announce(text: str) -> None:
-    """Log, and write to standard error in an interactive session where the log has no
-    handler.
-    """
-    _LOG.info(text)
-    if hasattr(sys, "ps1") and not (
-        _LOG.hasHandlers() and _LOG.isEnabledFor(logging.INFO)
-    ):
-        sys.stderr.write(f"bionica: {text}\n")
-        sys.stderr.flush()
+# --- compilation
 
 
-def _compile(rule, params, dtype, arguments):
-    content = digest(loop, *(getattr(rule, each) for each in COMPILED))
-    name = re.sub(
-        r"\W",
-        "_",
-        f"loop_{rule.name}_{type(params.dynamics).__name__}_{dtype.name}_{content}",
-    )
+def _compile(rule, types_of_params, dtype, arguments):
+    """Compile the loop for a rule, and return what to call."""
+    functions = [getattr(rule, each) for each in COMPILED]
+    content = digest(str(types_of_params), loop, *functions)
+    name = re.sub(r"\W", "_", f"loop_{rule.name}_{dtype.name}_{content}")
     own = specialize(rule, name)
-    said = threading.Timer(_PATIENCE, announce, [f"compiling {rule.name}, once ..."])
-    said.daemon = True
-    said.start()
+    timer = threading.Timer(_PATIENCE, announce, [f"compiling {rule.name}, once ..."])
+    timer.daemon = True
+    timer.start()
     try:
         return compile_entry(own, arguments, cache=rule.learn.__module__ != "__main__")
     except TYPING_ERROR as error:
         text = str(error)
     finally:
-        said.cancel()
+        timer.cancel()
     raise _mistake(rule, own, arguments, text)
+
+
+def announce(text: str) -> None:
+    """Log, and write to standard error in an interactive session where the log has no
+    handler.
+    """
+    _LOG.info(text)
+    is_logged = _LOG.hasHandlers() and _LOG.isEnabledFor(logging.INFO)
+    if hasattr(sys, "ps1") and not is_logged:
+        sys.stderr.write(f"bionica: {text}\n")
+        sys.stderr.flush()
 
 
 def _mistake(rule: Rule, function: Any, arguments: Any, text: str) -> Exception:
@@ -288,72 +274,59 @@ def _mistake(rule: Rule, function: Any, arguments: Any, text: str) -> Exception:
     sample through the loop without compiling.
     """
     state, work, params, X, _, _, Y, limit = arguments
-    function(
-        *deepcopy((state, work)),
-        params,
-        np.ones((1, X.shape[1]), X.dtype),
-        0,
-        np.zeros((1, 8)),
-        Y,
-        limit,
-    )
-    codes = {name: getattr(rule, name).__code__ for name in COMPILED}
+    ones = np.ones((1, X.shape[1]), X.dtype)
+    rates = np.zeros((1, 8))
+    function(*deepcopy((state, work)), params, ones, 0, rates, Y, limit)
+    codes = [(getattr(rule, name).__code__, name) for name in COMPILED]
     for file, line in re.findall(r"at (.+) \((\d+)\)", text):  # the innermost first
         before = [
-            (c.co_firstlineno, name)
-            for name, c in codes.items()
-            if c.co_filename == file
+            (code.co_firstlineno, name)
+            for code, name in codes
+            if code.co_filename == file and code.co_firstlineno <= int(line)
         ]
-        names = [name for first, name in sorted(before) if first <= int(line)]
-        if names:
+        if before:
+            name = max(before)[1]
             return TypeError(
-                f"{names[-1]} of the rule {rule.name!r} cannot be compiled: {file},"
-                f" line {line}: {linecache.getline(file, int(line)).strip()}\nCompiled"
+                f"{name} of the rule {rule.name!r} cannot be compiled: {file}, line"
+                f" {line}: {linecache.getline(file, int(line)).strip()}\nCompiled"
                 " functions loop over indices and allocate nothing. In plain NumPy"
                 " write a bionica.circuits.plain.PlainNetwork"
             )
     return TypeError(f"the rule {rule.name!r} cannot be compiled: {text}")
 
 
-# --- fingerprint
-
-
-def digest(*functions: Any) -> str:
-    """Return a digest of the source files that these functions may reach, and of their
-    own code.
+def digest(text: str, *functions: Any) -> str:
+    """Return a digest of a text, of the source files that these functions may reach,
+    and of their own code.
 
     Numba's disk cache notices an edit of the file that a function is defined in, and of
     no other. Files are those of the modules of the functions and of all modules that
     these import from, without Python's own and other installed packages.
     """
-    content = hashlib.sha256()
+    content = hashlib.sha256(text.encode())
     packages = {function.__module__.partition(".")[0] for function in functions}
-    seen: set[str] = set()
-
-    def visit(name: str) -> None:
-        file = getattr(sys.modules.get(name), "__file__", None)
+    files: set[str] = set()
+    waiting = [function.__module__ for function in functions]
+    while waiting:
+        name = waiting.pop()
+        module = sys.modules.get(name)
+        file = getattr(module, "__file__", None)
         package = name.partition(".")[0]
         installed = package in sys.stdlib_module_names or "-packages" in str(file)
-        if file is None or file in seen or (installed and package not in packages):
-            return
-        seen.add(file)
+        if file is None or file in files or (installed and package not in packages):
+            continue
+        files.add(file)
+        for value in list(vars(module).values()):
+            is_module = isinstance(value, types.ModuleType)
+            origin = "__name__" if is_module else "__module__"
+            waiting.append(str(getattr(value, origin, "")))
+    for file in sorted(files):
         content.update(Path(file).read_bytes())
-        for value in list(vars(sys.modules[name]).values()):
-            visit(
-                str(
-                    value.__name__
-                    if isinstance(value, types.ModuleType)
-                    else getattr(value, "__module__", "")
-                )
-            )
-
     for function in functions:
-        visit(function.__module__)
+        code = function.__code__
         constants = [
-            value
-            for value in function.__code__.co_consts
-            if not isinstance(value, types.CodeType)
+            each for each in code.co_consts if not isinstance(each, types.CodeType)
         ]
         cells = [cell.cell_contents for cell in function.__closure__ or ()]
-        content.update(repr([function.__code__.co_code, constants, cells]).encode())
+        content.update(repr([code.co_code, constants, cells]).encode())
     return content.hexdigest()[:16]

@@ -7,39 +7,33 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bionica.core.errors import InputError, OutputError
-from bionica.io.arrays import (
-    ParquetReader,
-    open_hdf5,
-    open_mat,
-    open_npy,
-    open_npz,
-    open_zarr,
-)
+from bionica.core.errors import InputError, Message, OutputError
+from bionica.io.arrays import open_hdf5, open_mat, open_npy, open_npz, open_zarr
+from bionica.io.columns import ROW_NAMES, wavelengths_in
 from bionica.io.files import (
     Target,
     check_folder,
     check_targets,
-    is_disk_full,
-    write_atomically,
     write_own,
 )
 from bionica.io.images import IMAGES, open_images
-from bionica.io.instruments import INSTRUMENTS, Measurement, open_instrument, suffix_of
+from bionica.io.instruments import INSTRUMENTS, open_instrument, suffix_of
+from bionica.io.matrix import Measurement
+from bionica.io.parquet import ParquetReader
 from bionica.io.reader import (
-    ROW_NAMES,
-    Columns,
     Reader,
+    ReadOptions,
     RowSample,
     explain_errors,
     import_optional,
-    wavelengths_in,
 )
-from bionica.io.text import TEXT, TextReader, open_xlsx
+from bionica.io.text import TEXT, TextReader
+from bionica.io.workbook import open_xlsx
 from bionica.io.write import (
     WRITTEN,
     TextWriter,
@@ -54,10 +48,10 @@ __all__ = [
     "ROW_NAMES",
     "TEXT",
     "WRITTEN",
-    "Columns",
     "InputError",
     "Measurement",
     "OutputError",
+    "ReadOptions",
     "Reader",
     "RowSample",
     "Target",
@@ -67,18 +61,16 @@ __all__ = [
     "check_inputs",
     "check_targets",
     "import_optional",
-    "is_disk_full",
     "open_pipe",
     "open_reader",
     "open_writer",
     "output_files",
     "register",
     "wavelengths_in",
-    "write_atomically",
     "write_own",
 ]
 
-#: What opens the files of a suffix, and the options that it takes beside `columns`.
+#: What opens the files of a suffix, and the fields of `ReadOptions` that not all take.
 _OPENERS: dict[str, tuple[Callable[..., Reader], tuple[str, ...]]] = {
     ".npy": (open_npy, ("axis",)),
     **dict.fromkeys(
@@ -94,6 +86,8 @@ _OPENERS: dict[str, tuple[Callable[..., Reader], tuple[str, ...]]] = {
     **dict.fromkeys(INSTRUMENTS, (open_instrument, ())),
 }
 
+_OF_FORMATS = {name for _, takes in _OPENERS.values() for name in takes}
+
 #: Suffixes of files that may hold images or cubes, so that their sources may be images.
 PIXELS = tuple(
     suffix for suffix in _OPENERS if suffix not in (*TEXT, ".xlsx", ".parquet")
@@ -102,44 +96,21 @@ PIXELS = tuple(
 
 def open_reader(
     inputs: str | Path | Sequence[str | Path],
-    *,
-    axis: int | None = None,
-    dataset: str | None = None,
-    columns: Columns | None = None,
-    header: bool | None = None,
-    decimal: str | None = None,
-    skip_lines: int = 0,
-    encoding: str | None = None,
-    optical_density: bool = False,
-    missing: bool = False,
+    options: ReadOptions = ReadOptions(),  # noqa: B008
+    **given: Any,
 ) -> Reader:
     r"""Open a file by its suffix, several images of one shape, or files of one
-    instrument; InputError if they are no mixtures.
+    instrument.
+
+    InputError if they are no mixtures.
 
     Parameters
     ----------
     inputs
         A file, several images, or several files of an instrument
         (`bionica.io.instruments`).
-    axis
-        The axis of a matrix or table that holds the samples. By default 0, or 1 if the
-        first column of text is named as wavelengths. If this column has no name and may
-        hold wavelengths, InputError asks for the axis.
-    dataset
-        The array to read of a file that holds several, or the sheet of a workbook.
-    columns
-        Which columns are mixtures: by default all but those of `label_columns` and
-        those that hold text. These are the `label_names` of the reader.
-    header, decimal, skip_lines, encoding
-        Of text and sheets: whether the first line holds names, the decimal point, and
-        the number of lines before the table (by default the first lines show them, and
-        notes name a comma and lines that were left out); of text its encoding, by
-        default UTF-8 or cp1252.
-    optical_density
-        Turn transmitted light in images into absorbance.
-    missing
-        Read empty cells and NaN as NaN, for `BatchNICA` and `MinimumVolumeCone`, which
-        estimate them. By default InputError names the first one.
+    options, **given
+        How they are read: `ReadOptions`, and its fields by name.
 
     Returns
     -------
@@ -158,68 +129,70 @@ def open_reader(
     (array([[1., 2.],
            [3., 4.]]), ['a', 'b'], ['time'])
     """
+    options = replace(options, **given)
     paths = check_inputs([inputs] if isinstance(inputs, (str, Path)) else inputs)
-    path, suffix, suffixes = (
-        paths[0],
-        suffix_of(paths[0]),
-        {suffix_of(path) for path in paths},
-    )
-    if len(paths) > 1 and not (
-        suffixes <= set(IMAGES) or (suffix in INSTRUMENTS and len(suffixes) == 1)
-    ):
-        remedy = (
-            "join tables to one file, or give images of one shape or files of one"
-            " instrument"
-        )
-        raise InputError(f"{len(paths)} inputs that are not all images: {remedy}")
-    twice = [
-        path for path, n in Counter(path.resolve() for path in paths).items() if n > 1
-    ]
-    if twice:
-        raise InputError(f"{twice[0]} is given twice")
+    path = paths[0]
+    suffix = suffix_of(paths[0])
+    _check_together(paths)
     opener, takes = _OPENERS[suffix]
-    options = {
-        "axis": axis,
-        "dataset": dataset,
-        "header": header,
-        "skip_lines": skip_lines or None,
-    }
-    options |= {
-        "decimal": decimal,
-        "encoding": encoding,
-        "optical_density": optical_density or None,
-    }
-    given = {name: value for name, value in options.items() if value is not None}
-    wrong = [name for name in given if name not in takes]
-    if wrong:
-        raise InputError(
-            f"{wrong[0]}={given[wrong[0]]!r} has no meaning for a {suffix} file:"
-            " omit it"
-        )
-    if optical_density and columns and (columns.offset or columns.saturated < math.inf):
-        raise InputError(
-            "optical_density=True finds the light level itself: omit offset= and"
-            " saturated="
-        )
+    _check_options(options, suffix, takes)
     source = paths if suffix in (*IMAGES, *INSTRUMENTS) else path
-    columns = columns or Columns()
     with explain_errors(str(path)):
-        reader = opener(source, columns._replace(missing=missing), **given)
-    declared = (
-        0 if suffix in INSTRUMENTS else 8 * (reader.n_samples or 0) * reader.n_features
-    )
-    if declared > max(
-        2**30,
-        2**14
-        * sum(
-            file.stat().st_size for each in paths for file in (each, *each.rglob("*"))
-        ),
-    ):
-        raise InputError(
-            f"{path} declares {declared >> 20:,} MiB of numbers, more than 16,384 times"
-            " its bytes on disk"
-        )
+        reader = opener(source, options)
+    if suffix not in INSTRUMENTS:
+        _check_declared(reader, paths)
     return reader
+
+
+def _check_together(paths: Sequence[Path]) -> None:
+    """Raise unless several inputs can be read as one, each once."""
+    suffixes = {suffix_of(path) for path in paths}
+    are_images = suffixes <= set(IMAGES)
+    are_of_one_instrument = len(suffixes) == 1 and suffixes <= set(INSTRUMENTS)
+    if len(paths) > 1 and not (are_images or are_of_one_instrument):
+        raise InputError(
+            f"{len(paths)} inputs that are not all images: join tables to one file, or "
+            "give images of one shape or files of one instrument"
+        )
+    for path, n in Counter(path.resolve() for path in paths).items():
+        if n > 1:
+            raise InputError(f"{path} is given twice")
+
+
+def _check_options(options: ReadOptions, suffix: str, takes: Sequence[str]) -> None:
+    """Raise if an option has no meaning for a format, or contradicts another."""
+    for field in fields(options):
+        value = getattr(options, field.name)
+        if (
+            field.name in _OF_FORMATS
+            and field.name not in takes
+            and value != field.default
+        ):
+            template = (
+                f"{{{field.name}:={{!r}}}} has no meaning for a {{}} file: omit it"
+            )
+            raise InputError(Message(template, value, suffix))
+    levels = options.offset or options.saturated < math.inf
+    if options.optical_density and levels:
+        raise InputError(
+            Message(
+                "{optical_density:=True} finds the light level itself: omit {offset:=} "
+                "and {saturated:=}"
+            )
+        )
+
+
+def _check_declared(reader: Reader, paths: Sequence[Path]) -> None:
+    """Raise if a file says that it holds far more numbers than its bytes can."""
+    declared = 8 * (reader.n_samples or 0) * reader.n_features
+    if declared <= 2**30:
+        return
+    files = (file for path in paths for file in (path, *path.rglob("*")))
+    if declared > 2**14 * sum(file.stat().st_size for file in files):
+        raise InputError(
+            f"{paths[0]} declares {declared >> 20:,} MiB of numbers, more than 16,384 "
+            "times its bytes on disk"
+        )
 
 
 def register(suffix: str, read: Callable[[Path], Measurement]) -> None:
@@ -230,27 +203,28 @@ def register(suffix: str, read: Callable[[Path], Measurement]) -> None:
     --------
     >>> from bionica.io import Measurement, open_reader, register
     >>> def read_counts(path):
-    ...     return Measurement([[1.0, 2.0], [3.0, 4.0]], axis=[400.0, 410.0], labels=["a", "b"], unit="nm")
+    ...     X = [[1.0, 2.0], [3.0, 4.0]]
+    ...     return Measurement(X, axis=[400.0, 410.0], labels=["a", "b"], unit="nm")
     >>> register(".counts", read_counts)
     >>> import tempfile
-    >>> with tempfile.NamedTemporaryFile(suffix=".counts") as file, open_reader(file.name) as reader:
-    ...     reader.wavelengths, reader.unit
+    >>> with tempfile.NamedTemporaryFile(suffix=".counts") as file:
+    ...     with open_reader(file.name) as reader:
+    ...         reader.wavelengths, reader.unit
     (array([400., 410.]), 'nm')
     """
     INSTRUMENTS[suffix.lower()] = read
     _OPENERS[suffix.lower()] = (open_instrument, ())
 
 
-def open_pipe(stream: Any, *, columns: Columns | None = None, **form: Any) -> Reader:
-    """Read mixtures once from a binary stream of text. `form`: `header`, `decimal`,
-    `skip_lines`, `encoding` of `open_reader`.
-    """
-    return TextReader(
-        Path("standard input"),
-        columns or Columns(),
-        pipe=partial(nullcontext, stream),
-        **form,
-    )
+def open_pipe(
+    stream: Any,
+    options: ReadOptions = ReadOptions(),  # noqa: B008
+    **given: Any,
+) -> Reader:
+    """Read mixtures once from a binary stream of text, as `open_reader` reads files."""
+    options = replace(options, **given)
+    pipe = partial(nullcontext, stream)
+    return TextReader(Path("standard input"), options, pipe=pipe)
 
 
 def check_inputs(inputs: Sequence[str | Path]) -> list[Path]:

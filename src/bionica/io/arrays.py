@@ -1,64 +1,58 @@
-"""Mixtures in files of arrays: NumPy's .npy and .npz, HDF5, MATLAB's .mat, Zarr and
-Parquet.
+"""Mixtures in files of arrays: .npy and .npz of NumPy, .mat of MATLAB, HDF5, Zarr.
+
+A function for each format opens a path with `ReadOptions`, and returns a
+`MatrixReader`. `choose_array` chooses one of several arrays.
 """
 
 import math
 import re
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from bionica.core.errors import InputError, printable
+from bionica.core.errors import InputError, Message
 from bionica.io import reader as base
-from bionica.io.reader import (
-    Array,
-    Columns,
-    Labels,
-    MatrixReader,
-    Reader,
-    import_optional,
-)
-from bionica.io.text import check_archive, describe_choice
+from bionica.io.matrix import MatrixReader
+from bionica.io.reader import ReadOptions, import_optional
 
 #: Types of real numbers, as MATLAB and Arrow call them.
-_NUMBER = re.compile("double|single|logical|bool|float|halffloat|u?int(8|16|32|64)")
+NUMBER_TYPES = re.compile(
+    "double|single|logical|bool|float|halffloat|u?int(8|16|32|64)"
+)
 
 
-def open_npy(path: Path, columns: Columns, axis: int = 0) -> MatrixReader:
-    """Open a .npy file. The pages of a long-lived mapping would count as memory in use."""
+def open_npy(path: Path, options: ReadOptions) -> MatrixReader:
+    """Open a .npy file, which is mapped anew for each block.
+
+    The pages of a long-lived mapping would count as memory in use.
+    """
     # fails if the file is too short
     mapped = partial(np.load, path, mmap_mode="r", allow_pickle=False)
-    return MatrixReader(str(path), mapped, axis, columns)
+    return MatrixReader(str(path), mapped, options)
 
 
-def open_npz(
-    path: Path, columns: Columns, axis: int = 0, dataset: str | None = None
-) -> MatrixReader:
-    """Open an array of an .npz file, by default the only one. It is unpacked to memory."""
+def open_npz(path: Path, options: ReadOptions) -> MatrixReader:
+    """Open an array of an .npz file, by default the only one, unpacked to memory."""
     with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-        check_archive(arrays.zip)
-        # several are asked about
-        chosen, _ = choose_array(str(path), dict.fromkeys(arrays.files, ()), dataset)
+        base.check_archive(arrays.zip)
+        # shapes are not known: if there are several arrays, `dataset` is asked for
+        chosen, _ = choose_array(path, dict.fromkeys(arrays.files, ()), options)
         name = f"{path}[{chosen}]"
         member = arrays.zip.getinfo(f"{chosen}.npy")
         # a small file may unpack to gigabytes
         if member.compress_type != zipfile.ZIP_STORED:
-            base.check_size(
-                name,
-                member.file_size,
-                "save it as .npy, or with numpy.savez, which does not pack it",
-            )
+            remedy = "save it as .npy, or with numpy.savez, which does not pack it"
+            base.check_size(name, member.file_size, remedy)
         array = arrays[chosen]
-    return MatrixReader(name, lambda: array, axis, columns)
+    return MatrixReader(name, lambda: array, options)
 
 
-def open_mat(
-    path: Path, columns: Columns, axis: int | None = None, dataset: str | None = None
-) -> MatrixReader:
+def open_mat(path: Path, options: ReadOptions) -> MatrixReader:
     """Open a matrix of a .mat file, by default the only one.
 
     If nRow and nCol say how large an image is, as in the files on which unmixing is
@@ -69,94 +63,82 @@ def open_mat(
 
     try:
         stored = whosmat(path)
-    except (
-        NotImplementedError
-    ):  # MATLAB 7.3: HDF5, in which a matrix is known as its transpose
-        return open_hdf5(path, columns, 1 - (axis or 0), dataset)
+    except NotImplementedError:
+        # MATLAB 7.3 writes HDF5, in which a matrix is known as its transpose
+        return open_hdf5(path, replace(options, axis=1 - (options.axis or 0)))
     shapes = {
-        key: shape if _NUMBER.fullmatch(kind) else None for key, shape, kind in stored
+        key: shape if NUMBER_TYPES.fullmatch(kind) else None
+        for key, shape, kind in stored
     }
-    said = [key for key in ("nRow", "nCol") if shapes.get(key) == (1, 1)]
-    image = [int(loadmat(path, variable_names=[key])[key].item()) for key in said]
-    pixels = math.prod(image) if len(image) == 2 and axis is None else 0
+    sizes = [key for key in ("nRow", "nCol") if shapes.get(key) == (1, 1)]
+    image = [int(loadmat(path, variable_names=[key])[key].item()) for key in sizes]
+    n_pixels = math.prod(image) if len(image) == 2 and options.axis is None else 0
     scenes = {
         key: math.prod(shape)
         for key, shape in shapes.items()
-        if shape and pixels and pixels in shape[:2]
+        if shape and n_pixels and n_pixels in shape[:2]
     }
-    if scenes and not dataset:
+    if scenes and not options.dataset:
         chosen = max(scenes, key=scenes.__getitem__)
-        notes = describe_choice(
-            "array",
-            chosen,
-            [key for key in shapes if key not in (chosen, "nRow", "nCol")],
-        )
+        others = [key for key in shapes if key not in (chosen, "nRow", "nCol")]
+        notes = base.describe_choice("array", chosen, others)
     else:
-        chosen, notes = choose_array(str(path), shapes, dataset)
-    if any((key, kind) == (chosen, "sparse") for key, _, kind in stored):
+        chosen, notes = choose_array(path, shapes, options)
+    if (chosen, "sparse") in [(key, kind) for key, _, kind in stored]:
         raise InputError(f"{path}: {chosen} is a sparse matrix: save it as a full one")
     matrix = loadmat(path, variable_names=[chosen])[chosen]
-    if chosen in scenes:  # MATLAB counts pixels down the columns of the image
-        matrix = (matrix if len(matrix) == pixels else matrix.T).reshape(
-            *image, -1, order="F"
-        )
-    return MatrixReader(str(path), lambda: matrix, axis or 0, columns, notes=notes)
+    if chosen in scenes:
+        if len(matrix) != n_pixels:
+            matrix = matrix.T
+        # MATLAB counts pixels down the columns of the image
+        matrix = matrix.reshape(*image, -1, order="F")
+    return MatrixReader(str(path), lambda: matrix, options, notes=notes)
 
 
-def open_hdf5(
-    path: Path, columns: Columns, axis: int = 0, dataset: str | None = None
-) -> MatrixReader:
+def open_hdf5(path: Path, options: ReadOptions) -> MatrixReader:
     """Open a dataset of an HDF5 file, by default the only one, or the only matrix."""
     h5py = import_optional("h5py", "reading HDF5 (a .mat file of MATLAB 7.3 is one)")
     file = h5py.File(path, "r")
     arrays: dict[str, Any] = {}
-    file.visititems(
-        lambda name, item: arrays.update(
-            {name: item} if isinstance(item, h5py.Dataset) else {}
-        )
-    )
-    shapes = _shapes(
-        {name: array for name, array in arrays.items() if not name.startswith("#")}
-    )
-    for name in shapes:  # MATLAB's text and cells, whose parts are below #refs#
-        if arrays[name].attrs.get("MATLAB_class") in (b"char", b"cell"):
+
+    def add(name: str, item: Any) -> None:
+        # MATLAB's text and cells have their parts below #refs#
+        if isinstance(item, h5py.Dataset) and not name.startswith("#"):
+            arrays[name] = item
+
+    file.visititems(add)
+    shapes = _shapes(arrays)
+    for name, array in arrays.items():
+        if array.attrs.get("MATLAB_class") in (b"char", b"cell"):
             shapes[name] = None
-    chosen, notes = choose_array(str(path), shapes, dataset)
+    chosen, notes = choose_array(path, shapes, options)
     array = arrays[chosen]
     if array.external or array.is_virtual:  # these can name any file of this machine
         raise InputError(
             f"{path}: {array.name} has its numbers in other files: copy it into a"
             " dataset of its own"
         )
-    reader = MatrixReader(
-        str(path),
-        lambda: array,
-        axis,
-        columns,
-        notes=notes + base.describe_attributes(array.attrs),
-    )
+    notes += base.describe_attributes(array.attrs)
+    reader = MatrixReader(str(path), lambda: array, options, notes=notes)
     reader.callback(file.close)
     return reader
 
 
-def open_zarr(
-    path: Path, columns: Columns, axis: int = 0, dataset: str | None = None
-) -> MatrixReader:
+def open_zarr(path: Path, options: ReadOptions) -> MatrixReader:
     """Open an array of a Zarr store, by default the only one."""
     zarr = import_optional("zarr", "reading Zarr")
     root = zarr.open(str(path), mode="r")
-    nodes = (
-        [("", root)] if isinstance(root, zarr.Array) else root.members(max_depth=None)
-    )
+    is_array = isinstance(root, zarr.Array)
+    nodes = [("", root)] if is_array else root.members(max_depth=None)
     arrays = {name: node for name, node in nodes if isinstance(node, zarr.Array)}
-    chosen, notes = choose_array(str(path), _shapes(arrays), dataset)
-    notes += base.describe_attributes(arrays[chosen].attrs)
-    return MatrixReader(
-        str(path / chosen), lambda: arrays[chosen], axis, columns, notes=notes
-    )
+    chosen, notes = choose_array(path, _shapes(arrays), options)
+    array = arrays[chosen]
+    notes += base.describe_attributes(array.attrs)
+    return MatrixReader(str(path / chosen), lambda: array, options, notes=notes)
 
 
 def _shapes(arrays: Mapping[str, Any]) -> dict[str, Sequence[int] | None]:
+    """Return the shapes of arrays, or None for those that are not of real numbers."""
     return {
         name: array.shape if array.dtype.kind in "biuf" else None
         for name, array in arrays.items()
@@ -164,119 +146,32 @@ def _shapes(arrays: Mapping[str, Any]) -> dict[str, Sequence[int] | None]:
 
 
 def choose_array(
-    name: str, shapes: Mapping[str, Sequence[int] | None], dataset: str | None
+    path: Path, shapes: Mapping[str, Sequence[int] | None], options: ReadOptions
 ) -> tuple[str, list[str]]:
-    """Return the array to read, by the shapes (None: not of numbers), and a note that
-    names those left out.
+    """Return the name of the array to read, and a note that names those left out.
 
-    It is that of `dataset`, the only one with two axes or more that are longer than 1
-    (to MATLAB vectors are matrices), or the only one of numbers. Otherwise InputError
-    asks for `dataset`.
+    It is that of `options.dataset`, the only one with two axes or more that are longer
+    than 1 (to MATLAB vectors are matrices), or the only one of numbers. Otherwise
+    InputError asks for `dataset`. The shape of what is not numbers is None.
     """
-    numbers = {
-        key: shape for key, shape in shapes.items() if shape is not None
-    } or shapes
-    tables = [
-        key
-        for key, shape in numbers.items()
-        if sum(length > 1 for length in shape or ()) > 1
-    ]
-    choices = (
-        [key for key in numbers if key == dataset.strip("/")] if dataset else tables
-    )
-    if len(choices) != 1 and (dataset or len(numbers) != 1):
-        what = (
-            f"no array of numbers {dataset!r}" if dataset else f"{len(numbers)} arrays"
-        )
-        known = [*numbers][:20]
-        raise InputError(
-            f"{name} has {what}: choose one with dataset=, of"
-            f" {', '.join(known) or 'none'}"
-        )
-    chosen = (choices or [*numbers])[0]
-    return chosen, (
-        []
-        if dataset
-        else describe_choice("array", chosen, [key for key in shapes if key != chosen])
-    )
-
-
-class ParquetReader(Reader):
-    """A Parquet file, each column a mixture."""
-
-    def __init__(self, path: Path, columns: Columns, axis: int = 0) -> None:
-        file = import_optional("pyarrow.parquet", "reading Parquet").ParquetFile(path)
-        super().__init__(str(path))
-        self.callback(file.close)
-        if axis:
-            raise InputError(f"axis=1: every column of {path} is a mixture")
-        self._file, self.n_samples, schema = (
-            file,
-            int(file.metadata.num_rows),
-            file.schema_arrow,
-        )
-        self.header = [printable(name) for name in schema.names]
-        # where pandas stored its row labels
-        index = (schema.pandas_metadata or {}).get("index_columns", [])
-        reasons = {
-            j: str(field.type)
-            for j, field in enumerate(schema)
-            if not _NUMBER.fullmatch(str(field.type))
-        }
-        indices = [
-            j
-            for j, name in enumerate(schema.names)
-            if name in index and len(schema) > 1
+    numbers = [key for key, shape in shapes.items() if shape is not None]
+    numbers = numbers or [*shapes]
+    if options.dataset:
+        what = f"no array of numbers {options.dataset!r}"
+        choices = [key for key in numbers if key == options.dataset.strip("/")]
+    else:
+        what = f"{len(numbers)} arrays"
+        tables = [
+            key
+            for key in numbers
+            if sum(length > 1 for length in shapes[key] or ()) > 1
         ]
-
-        def values(j: int) -> Array:
-            first = (
-                None
-                if j in reasons
-                else next(file.iter_batches(columns=[schema.names[j]]), None)
-            )
-            return (
-                np.empty(0)
-                if first is None
-                else first.column(0).to_numpy(zero_copy_only=False).astype(float)
-            )
-
-        labels, doubtful = base.label_columns(schema.names, values)
-        for j in (*indices, *labels):
-            reasons.setdefault(j, self.header[j] or "no name")
-        self.choose(
-            columns, len(schema), reasons, [j for j in doubtful if j not in reasons]
+        choices = tables if len(tables) == 1 else numbers
+    if len(choices) != 1:
+        template = "{} has {}: choose one with {dataset:=}, of {}"
+        raise InputError(
+            Message(template, path, what, ", ".join(numbers[:20]) or "none")
         )
-        self.label_types = [schema.field(j).type for j in self.labels]
-        for field in map(schema.field, self.columns):
-            if not _NUMBER.fullmatch(str(field.type)):
-                raise InputError(
-                    f"{path}, column {field.name!r} holds {field.type}, not numbers:"
-                    " omit it from use="
-                )
-        first, _ = next(self.parts(), (np.empty((0, 2)), []))
-        if len(first) and (
-            integers := [self.column(j) for j in base.integer_columns(first)]
-        ):
-            self.notes.append(
-                f"unlike the others, and read as a mixture: {', '.join(integers)}"
-                " (skip= omits it)"
-            )
-
-    def parts(self) -> Iterator[tuple[Array, Labels]]:
-        """Yield the samples."""
-        for batch in self._file.iter_batches(base.block_rows(self.n_features)):
-            block = np.stack(
-                [batch.column(j).to_numpy(zero_copy_only=False) for j in self.columns],
-                axis=1,
-            )
-            yield block, [_label(batch.column(j)) for j in self.labels]
-
-
-def _label(column: Any) -> Array:
-    """Return labels, of which some may be missing; times as NumPy's, because Python's
-    have no nanoseconds.
-    """
-    if str(column.type).startswith(("timestamp", "duration")):
-        return np.asarray(column.to_numpy(zero_copy_only=False))
-    return np.fromiter(column.to_pylist(), object)
+    (chosen,) = choices
+    others = [] if options.dataset else [key for key in shapes if key != chosen]
+    return chosen, base.describe_choice("array", chosen, others)

@@ -1,70 +1,21 @@
-"""Which files a command may write, and files that appear under their name only when
-they are complete.
+"""Which files a command may write.
 
-What is written is first complete in a hidden file or folder beside its target,
-`.NAME.RANDOM.part`, and then renamed: several processes may write the same file, and
-the last one wins. A process that is killed leaves its hidden file. A target that is a
-symbolic link is followed: the file that it points to is replaced, the link stays.
+`check_targets` and `check_folder` refuse before work begins what could not be written
+at its end, or would replace the work of somebody else; `write_own` writes results that
+a later run may replace. `bionica.core.files` writes.
 """
 
-import errno
 import os
-import shutil
-import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
-from bionica.core.errors import OutputError
+from bionica.core.errors import Message, OutputError
+from bionica.core.files import write_atomically
 
 # in a folder of results: digests of the files that `write_own` has written
 _RECORD = ".bionica"
-
-
-def is_disk_full(error: OSError) -> bool:
-    """Whether this error says that the disk, the quota or the file size limit is
-    exhausted.
-    """
-    return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-
-
-@contextmanager
-def complete_files(paths: Sequence[Path]) -> Iterator[list[Path]]:
-    """Yield names to write to, in a hidden folder beside the first; what is written
-    gets the names of `paths` at the end.
-
-    A file keeps the permissions of the one that it replaces.
-    """
-    targets = [Path(os.path.realpath(path)) for path in paths]
-    for target in targets:
-        if os.path.lexists(target) and not target.is_file():
-            raise FileExistsError(
-                errno.EEXIST, "not a regular file, and is not replaced", str(target)
-            )
-    prefix = f".{targets[0].name[:60]}."  # a file name has 255 bytes at most
-    folder = Path(
-        tempfile.mkdtemp(prefix=prefix, suffix=".part", dir=targets[0].parent)
-    )
-    try:
-        parts = [folder / f"{i}{target.suffix}" for i, target in enumerate(targets)]
-        yield parts
-        for part, target in zip(parts, targets, strict=True):
-            if part.is_file():
-                with part.open("r+b") as file:
-                    os.fsync(file.fileno())
-                with suppress(FileNotFoundError):
-                    shutil.copymode(target, part)
-            part.replace(target)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file that appears under its name only when it is complete."""
-    with complete_files([path]) as (part,):
-        part.write_bytes(content)
 
 
 def write_own(path: Path, content: bytes) -> None:
@@ -84,7 +35,7 @@ class Target(NamedTuple):
     option: str
     path: Path
     replace: bool = False
-    remedy: str = "choose another name, or replace it with force=True"
+    remedy: str = Message("choose another name, or replace it with {force:=True}")
 
 
 def check_targets(targets: Sequence[Target], inputs: Sequence[Path] = ()) -> None:
@@ -117,7 +68,8 @@ def check_targets(targets: Sequence[Target], inputs: Sequence[Path] = ()) -> Non
                 " choose another name"
             )
         if real.exists() and not replace:
-            raise OutputError(f"{option} {path} exists already: {remedy}")
+            template = "{} {} exists already: {}"
+            raise OutputError(Message(template, option, path, remedy))
 
 
 def check_folder(
@@ -133,17 +85,15 @@ def check_folder(
     Files of these names that are there already may be replaced if `replace` says so, or
     if they are as `write_own` left them.
     """
-    remedy = (
-        "bionica has not written it, or it was edited since: rename it, or replace it"
-        " with force=True"
+    remedy = Message(
+        "bionica has not written it, or it was edited since: rename it, or replace it "
+        "with {force:=True}"
     )
     real = Path(os.path.realpath(folder))
     nearest = next(each for each in (real, *real.parents) if each.exists())
     if not (nearest.is_dir() and os.access(nearest, os.W_OK)):
-        raise OutputError(
-            f"output={folder}: {nearest} is a file, or cannot be written to; give a"
-            " folder"
-        )
+        template = "{output:={}}: {} is a file, or cannot be written to; give a folder"
+        raise OutputError(Message(template, folder, nearest))
     record = folder / _RECORD
     digests = record.read_text().split() if record.is_file() else []
     paths = [path for name in names if os.path.lexists(path := folder / name)]

@@ -19,7 +19,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bionica.core.blocks import row_blocks, row_sample
+from bionica.core.blocks import cell, row_blocks, row_sample
+from bionica.core.dask import DaskRows
+from bionica.core.errors import Message
+from bionica.core.samples import warn
 
 Array = NDArray[Any]
 
@@ -175,3 +178,31 @@ def noise_of_outputs(X: Array, W: Array, A: Array) -> Array:
         total = total + (B**2 @ channels).sum(axis=0)
         n = n + len(rows)
     return np.asarray(np.sqrt(total / max(n, 1)))
+
+
+def completed_rows(owner: Any, X: Any, n_components: Any) -> Any:
+    """X with its missing values estimated, by `n_components` directions; rows with
+    fewer numbers are left out, with a warning.
+    """
+    if isinstance(X, DaskRows) or not has_missing(X):
+        return X
+    counts = np.count_nonzero(~np.isnan(X), axis=1)
+    short = counts < (1 if n_components == "auto" else n_components)
+    if short.any():
+        fewer: str = Message("fewer numbers than {n_components:={}}", n_components)
+        if n_components == "auto":
+            fewer = "no number"
+        template = "{}: left out of X, because they have {}: {} sample(s)."
+        warn(Message(template, type(owner).__name__, fewer, short.sum()), UserWarning)
+        X = X[~short]
+        if len(X) and not has_missing(X):
+            return X
+    if not len(X):
+        raise ValueError("X holds no number: leave this mixture out")
+    empty = np.isnan(X).all(axis=0)
+    if empty.any():
+        where = cell(owner, ":", int(np.argmax(empty)))
+        raise ValueError(f"{where} holds no number: leave this mixture out")
+    if n_components == "auto":
+        return completed(X, predicted_rank(X))
+    return completed(X, min(n_components, *X.shape))

@@ -22,29 +22,25 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+import bionica
 from bionica.core import samples
 from bionica.core.blocks import some_rows
 from bionica.core.dask import DaskRows
-from bionica.core.errors import DivergenceError
+from bionica.core.errors import DivergenceError, Message
 from bionica.core.samples import warn
-from bionica.io.reader import integer_columns, label_columns
-from bionica.mixtures.cone.count import count_sources
-from bionica.mixtures.cone.minimum_volume_cone import MinimumVolumeCone
-from bionica.mixtures.nica.batch import BatchNICA
-from bionica.mixtures.nica.streaming import StreamingNICA
-from bionica.mixtures.verdict.count import Count
+from bionica.io.columns import integer_columns, label_columns
+from bionica.mixtures.cone.count import rough_cones
+from bionica.mixtures.methods import METHODS
+from bionica.mixtures.missing import completed_rows
+from bionica.mixtures.separator import names_of
+from bionica.mixtures.verdict.count import Count, count_sources, undecided
 from bionica.mixtures.verdict.diagnosis import Diagnosis
-from bionica.mixtures.verdict.findings import ranked_findings, undecided
+from bionica.mixtures.verdict.findings import ranked_findings
 
 Array = NDArray[Any]
 
 _ROWS = 20_000  # samples on which the number and the method are chosen
 _CLEARLY = 0.5
-METHODS: dict[str, Any] = {
-    "batch": BatchNICA,
-    "cone": MinimumVolumeCone,
-    "streaming": StreamingNICA,
-}
 
 
 class Choice(NamedTuple):
@@ -72,7 +68,9 @@ class Choice(NamedTuple):
     tried: dict[str, Diagnosis]
 
     def __str__(self) -> str:
-        number = f"{self.n_sources} source{'s'[: self.n_sources != 1]}"
+        number = f"{self.n_sources} source"
+        if self.n_sources != 1:
+            number += "s"
         if self.candidates:
             number += f" (or {', '.join(map(str, self.candidates))})"
         return f"{number}, {self.method}: {self.why}."
@@ -95,8 +93,7 @@ def separate(
 
     Parameters
     ----------
-    X : array-like or Dask array of shape (n_samples, n_features), or a cube (y, x,
-    n_features)
+    X : array-like or Dask array of shape (n_samples, n_features), or a cube (y, x, n_features)
         Mixtures, mean included. The number of sources and the method are chosen on
         20,000 evenly spread samples at most.
     n_components : int or "auto", default="auto"
@@ -132,134 +129,142 @@ def separate(
     >>> result.choice_.n_sources, type(result).__name__, result.diagnosis_.ok
     (3, 'MinimumVolumeCone', True)
     """
-    if method not in ("auto", *METHODS):
-        raise ValueError(
-            f"method={method!r} is unknown: choose from 'auto',"
-            f" {', '.join(map(repr, METHODS))}"
-        )
-    is_number = (
-        isinstance(n_components, int | np.integer)
-        and not isinstance(n_components, bool)
-        and n_components > 0
-    )
-    if not is_number and n_components != "auto":
-        raise ValueError(
-            f"n_components={n_components!r} is not a number of sources: give an integer"
-            " from 1 on, or 'auto'"
-        )
-    if isinstance(X, str | PathLike):
-        raise ValueError(
-            f"X={str(X)!r} is the name of a file: read it with"
-            " bionica.io.open_reader(X).read()"
-        )
+    _check_arguments(X, n_components, method)
     owner = samples.stand_in("separate")
-    given = samples.rows(
-        owner,
-        X,
-        reset=True,
-        min_samples=2,
-        missing=method != "streaming" and horizon is None,
-    )
-    data = samples.completed_rows(owner, given, n_components)
+    missing = method != "streaming" and horizon is None
+    given = samples.rows(owner, X, reset=True, min_samples=2, missing=missing)
+    data = completed_rows(owner, given, n_components)
     sample = some_rows(data, _ROWS, 1 << 23)
     _check_columns(X, sample)
-    cone = {
-        "nonnegative_mixing": nonnegative_mixing,
-        "known_mixing": known_mixing,
-        "noise": noise,
-        "normalize": normalize,
-    }
-
-    def fitted(
-        name: str, d: int, rows: Any, horizon: int | None
-    ) -> tuple[Any, Diagnosis]:
-        """Return the estimator of a method with d sources, fitted to these rows, and
-        its diagnosis.
-        """
-        options = (
-            {}
-            if name == "batch"
-            else {"horizon": horizon, **(cone if name == "cone" else {})}
-        )
-        estimator = METHODS[name](d, random_state=random_state, **options)
-        with warnings.catch_warnings(action="ignore"):  # the diagnosis says it
-            estimator.fit(rows)
-            silent = np.flatnonzero(
-                ~(np.asarray(estimator.transform(sample)) > 0).any(axis=0)
-            )
-            if len(silent):
-                raise ValueError(
-                    f"{METHODS[name].__name__}(n_components={d}): output {silent[0]} is"
-                    " zero in all samples: give a smaller n_components, or more"
-                    " samples"
-                )
-            # which knows what was missing
-            return estimator, estimator.diagnose(rows if data is given else given)
-
+    cone: dict[str, Any] = {"nonnegative_mixing": nonnegative_mixing}
+    cone |= {"known_mixing": known_mixing, "noise": noise, "normalize": normalize}
+    task = _Task(data, given, sample, random_state, cone)
+    count = Count(n_components, (), {})  # type: ignore[arg-type]
     if n_components == "auto":
-        count = count_sources(sample)
-    else:
-        count = Count(int(n_components), (), {})
+        count = count_sources(sample, rough_cones)
     tried: dict[str, tuple[Any, Diagnosis]] = {}
     why = "the options ask for it"
     if known_mixing is not None:
         method = "cone"
         why = "spectra are known"
     if method == "auto":
-        failure: Exception | None = None
-        for name in ("cone", "batch"):
-            try:
-                tried[name] = fitted(name, count.n_sources, sample, None)
-            except (ValueError, DivergenceError) as error:
-                failure = failure or error
-            if name in tried and tried[name][1].measures.is_nonnegative:
-                break
-        if failure is not None and not tried:
-            raise failure
-        method, why = _better(
-            {name: diagnosis for name, (_, diagnosis) in tried.items()}
-        )
+        tried = _tried(task, count.n_sources)
+        method, why = _better({name: verdict for name, (_, verdict) in tried.items()})
     if horizon is not None and method == "batch":
         method = "streaming"
     if method in tried and horizon is None and len(sample) == data.shape[0]:
         estimator, diagnosis = tried[method]
     else:
-        estimator, diagnosis = fitted(
-            method,
-            count.n_sources,
-            data.array if isinstance(data, DaskRows) else data,
-            horizon,
-        )
+        rows = data.array if isinstance(data, DaskRows) else data
+        estimator, diagnosis = _fitted(task, method, count.n_sources, rows, horizon)
     if hasattr(owner, "feature_names_in_"):  # it was fitted to an array
         estimator.feature_names_in_ = owner.feature_names_in_
-        diagnosis = replace(diagnosis, mixtures=estimator._names["mixtures"])
-    alternatives = {}
-    for d in count.candidates:
-        with suppress(ValueError, DivergenceError):
-            alternatives[d], verdict = fitted(method, d, sample, None)
-            alternatives[d].diagnosis_ = verdict
-    if diagnosis.ok:  # fewer sources leave a signal, or more differ between halves
-        count = count._replace(
-            candidates=tuple(
-                d for d, other in alternatives.items() if other.diagnosis_.ok
+        diagnosis = replace(diagnosis, mixtures=names_of(estimator)["mixtures"])
+    count = _add_alternatives(task, method, estimator, diagnosis, count)
+    findings = ranked_findings((*diagnosis.findings, *undecided(count)))
+    estimator.diagnosis_ = replace(diagnosis, findings=findings)
+    d, name = len(estimator.components_), type(estimator).__name__
+    verdicts = {type(other).__name__: verdict for other, verdict in tried.values()}
+    estimator.choice_ = Choice(d, count.candidates, count.angles, name, why, verdicts)
+    return estimator
+
+
+def _check_arguments(X: Any, n_components: Any, method: str) -> None:
+    """Raise unless X is no file, and the number and the method are known."""
+    if method not in ("auto", *METHODS):
+        known = ", ".join(map(repr, METHODS))
+        raise ValueError(f"method={method!r} is unknown: choose from 'auto', {known}")
+    is_integer = isinstance(n_components, int | np.integer)
+    is_number = is_integer and not isinstance(n_components, bool) and n_components > 0
+    if not is_number and n_components != "auto":
+        raise ValueError(
+            Message(
+                "{n_components:={!r}} is not a number of sources: give an integer from "
+                "1 on, or 'auto'",
+                n_components,
             )
         )
-    estimator.diagnosis_ = replace(
-        diagnosis, findings=ranked_findings((*diagnosis.findings, *undecided(count)))
-    )
-    estimator.alternatives_ = {
-        d: other for d, other in alternatives.items() if d in count.candidates
-    }
-    verdicts = {type(other).__name__: verdict for other, verdict in tried.values()}
-    estimator.choice_ = Choice(
-        len(estimator.components_),
-        count.candidates,
-        count.angles,
-        type(estimator).__name__,
-        why,
-        verdicts,
-    )
-    return estimator
+    if isinstance(X, str | PathLike):
+        raise ValueError(
+            f"X={str(X)!r} is the name of a file: read it with "
+            "bionica.io.open_reader(X).read()"
+        )
+
+
+class _Task(NamedTuple):
+    """What all fits of one call share."""
+
+    data: Any  # X, with missing cells estimated
+    given: Any  # X
+    sample: Array  # of data
+    random_state: int | None
+    cone: dict[str, Any]  # parameters of the cone
+
+
+def _fitted(
+    task: _Task, method: str, d: int, rows: Any, horizon: int | None
+) -> tuple[Any, Diagnosis]:
+    """Return an estimator with d sources, fitted to these rows, and its diagnosis."""
+    options: dict[str, Any] = {}
+    if method != "batch":
+        options["horizon"] = horizon
+    if method == "cone":
+        options |= task.cone
+    name = METHODS[method]
+    estimator = getattr(bionica, name)(d, random_state=task.random_state, **options)
+    with warnings.catch_warnings(action="ignore"):  # the diagnosis says it
+        estimator.fit(rows)
+        outputs = np.asarray(estimator.transform(task.sample))
+        silent = np.flatnonzero(~(outputs > 0).any(axis=0))
+        if len(silent):
+            raise ValueError(
+                Message(
+                    "{}({n_components:={}}): output {} is zero in all samples: give a "
+                    "smaller {n_components}, or more samples",
+                    name,
+                    d,
+                    silent[0],
+                )
+            )
+        if task.data is not task.given:  # `given` knows what was missing
+            rows = task.given
+        return estimator, estimator.diagnose(rows)
+
+
+def _tried(task: _Task, d: int) -> dict[str, tuple[Any, Diagnosis]]:
+    """Fit the cone, and BatchNICA unless X is nonnegative, to the sample."""
+    tried: dict[str, tuple[Any, Diagnosis]] = {}
+    failures = []
+    for method in ("cone", "batch"):
+        try:
+            tried[method] = _fitted(task, method, d, task.sample, None)
+        except (ValueError, DivergenceError) as error:
+            failures.append(error)
+        if method in tried and tried[method][1].measures.is_nonnegative:
+            break
+    if not tried:
+        raise failures[0]
+    return tried
+
+
+def _add_alternatives(
+    task: _Task, method: str, estimator: Any, diagnosis: Diagnosis, count: Count
+) -> Count:
+    """Fit each other number of sources that the data allow to the sample.
+
+    Return the count with those numbers that remain candidates.
+    """
+    fits: dict[int, Any] = {}
+    for d in count.candidates:
+        with suppress(ValueError, DivergenceError):
+            fits[d], verdict = _fitted(task, method, d, task.sample, None)
+            fits[d].diagnosis_ = verdict
+    if diagnosis.ok:  # fewer sources leave a signal, or more differ between halves
+        right = tuple(d for d, fit in fits.items() if fit.diagnosis_.ok)
+        count = count._replace(candidates=right)
+    kept = {d: fit for d, fit in fits.items() if d in count.candidates}
+    estimator.alternatives_ = kept
+    return count
 
 
 def _check_columns(X: Any, sample: Array) -> None:
@@ -271,24 +276,20 @@ def _check_columns(X: Any, sample: Array) -> None:
     if labels:
         names = [columns[j] for j in labels]
         raise ValueError(
-            f"X has the columns {names}, which look like row labels, not measurements:"
-            f" X.drop(columns={names})"
+            f"X has the columns {names}, which look like row labels, not measurements: "
+            f"X.drop(columns={names})"
         )
     integers = integer_columns(sample) if columns else []
     for indices, text in (
         (
             doubtful,
-            (
-                "are named as labels of the rows, and used as mixtures because they"
-                " vary as mixtures do"
-            ),
+            "are named as labels of the rows, and used as mixtures because they vary "
+            "as mixtures do",
         ),
         (
             integers,
-            (
-                "hold integers, unlike the others, as labels of the rows do, and are"
-                " used as mixtures"
-            ),
+            "hold integers, unlike the others, as labels of the rows do, and are used "
+            "as mixtures",
         ),
     ):
         names = [columns[j] for j in indices]
@@ -313,10 +314,7 @@ def _better(tried: dict[str, Diagnosis]) -> tuple[str, str]:
     )
     if quiet != its_quiet:
         better, worse = ("batch", "cone") if quiet else ("cone", "batch")
-        return (
-            better,
-            f"its fit shows no problem, and that of {METHODS[worse].__name__} does",
-        )
+        return better, f"its fit shows no problem, and that of {METHODS[worse]} does"
     mine, its = (
         1.0 if d.uncertainty_ is None else float(d.uncertainty_.share.max())
         for d in (batch, cone)

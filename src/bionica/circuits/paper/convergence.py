@@ -14,6 +14,10 @@ from bionica.circuits.sweep.table import Row
 #: A run has separated its matrix if the held-out SINR of the final network is above
 #: this, in dB.
 SEPARATED = 15.0
+_CELL = (
+    *("network", "setting", "condition", "runs", "separated"),
+    *("percent", "low", "high", "median_sinr"),
+)
 #: Heading and caption of each map.
 SECTIONS = {
     "convergence": (
@@ -53,30 +57,16 @@ def cells_of(rows: Sequence[Row]) -> list[Row]:
     groups: dict[tuple[str, str, float], list[float]] = {}
     for row in rows:
         sinr = row["sinr"] if row["status"] == "ok" else 0.0
-        groups.setdefault(
-            (row["network"], row["setting"], float(row["data"])), []
-        ).append(sinr)
+        key = row["network"], row["setting"], float(row["data"])
+        groups.setdefault(key, []).append(sinr)
     cells = []
-    for (network, setting, condition), scores in groups.items():
+    for key, scores in groups.items():
         separated = sum(score > SEPARATED for score in scores)
         runs = len(scores)
-        low, high = (
-            100 * share
-            for share in binomtest(separated, runs).proportion_ci(method="wilson")
-        )
-        cell: Row = {
-            "network": network,
-            "setting": setting,
-            "condition": condition,
-            "runs": runs,
-        }
-        cell |= {
-            "separated": separated,
-            "percent": 100 * separated / runs,
-            "low": low,
-            "high": high,
-        }
-        cells.append({**cell, "median_sinr": float(np.median(scores))})
+        interval = binomtest(separated, runs).proportion_ci(method="wilson")
+        percents = (100 * separated / runs, *(100 * share for share in interval))
+        numbers = (*key, runs, separated, *percents, float(np.median(scores)))
+        cells.append(dict(zip(_CELL, numbers, strict=True)))
     order = list(dict.fromkeys(row["network"] for row in rows))
     return sorted(cells, key=lambda cell: order.index(cell["network"]))
 
@@ -85,13 +75,12 @@ def text_of(experiment: str, cells: Sequence[Row]) -> tuple[list[str], list[list
     """Return the heading and the rows of a table of all cells: percent, and its
     interval in brackets.
     """
-    conditions = list(dict.fromkeys(cell["condition"] for cell in cells))
+    conditions = dict.fromkeys(cell["condition"] for cell in cells)
     rows: dict[tuple[str, str], list[str]] = {}
     for cell in cells:
         key = name_of(cell["network"]), MAPS[experiment][cell["setting"]].label
-        rows.setdefault(key, []).append(
-            f"{cell['percent']:.0f} ({cell['low']:.0f}-{cell['high']:.0f})"
-        )
+        percents = f"{cell['percent']:.0f} ({cell['low']:.0f}-{cell['high']:.0f})"
+        rows.setdefault(key, []).append(percents)
     heading = ["network", "", *(f"condition {condition:g}" for condition in conditions)]
     return heading, [[*key, *row] for key, row in rows.items()]
 
@@ -99,6 +88,5 @@ def text_of(experiment: str, cells: Sequence[Row]) -> tuple[list[str], list[list
 def markdown(experiment: str, cells: Sequence[Row]) -> str:
     """Return the table of all cells in Markdown."""
     heading, rows = text_of(experiment, cells)
-    return "".join(
-        f"| {' | '.join(row)} |\n" for row in (heading, ["---"] * len(heading), *rows)
-    )
+    lines = (heading, ["---"] * len(heading), *rows)
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)

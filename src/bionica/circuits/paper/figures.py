@@ -2,7 +2,7 @@
 appendix C, maps of convergence.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import groupby
@@ -13,11 +13,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bionica import NoncenteredWhitener, datasets, metrics, plot
-from bionica.circuits.paper.plans import MAPS, SETTINGS, TUNED, Reproduction, plans_of
+from bionica import datasets, metrics
+from bionica.circuits import plot
+from bionica.circuits.paper.plans import (
+    MAPS,
+    NETWORKS,
+    SETTINGS,
+    Reproduction,
+    plans_of,
+)
+from bionica.circuits.sweep.plan import Case
 from bionica.circuits.sweep.run import learn
 from bionica.circuits.sweep.table import Row
 from bionica.core.errors import DivergenceError
+from bionica.core.plot import new_figure
+from bionica.core.whitening import leading
 
 Array = NDArray[Any]
 
@@ -29,9 +39,9 @@ _CLOUDS = {
     "whitened mixtures": "h",
     "recovered sources": "y",
 }
-_TRACKED = ("#D62728", "#1F77B4", "#FF7F0E")  # red, blue and orange, as the paper's
-
-
+# the sources that are followed: near these points; red, blue and orange, as the paper's
+_CORNERS = ((0.45, 2.6), (2.5, 0.55), (1.9, 1.9))
+_TRACKED = ("#D62728", "#1F77B4", "#FF7F0E")
 #: Label, colour and line of each method; colours that the colour-blind can distinguish
 #: (Okabe and Ito).
 LOOKS = {
@@ -55,26 +65,13 @@ def label_of(network: str) -> str:
 
 def name_of(network: str) -> str:
     """Return the name of a network in a map, and which settings it has."""
-    return label_of(network).split(" (")[0] + (", table 1" if network in TUNED else "")
-
-
-def new_figure(width: float, height: float) -> Any:
-    """Return an empty figure of this size in inches."""
-    from matplotlib.figure import Figure
-
-    return Figure(figsize=(width, height), layout="constrained")
+    name = label_of(network).split(" (")[0]
+    return f"{name}, table 1" if network in NETWORKS else name
 
 
 def _legend(figure: Any, axis: Any, columns: int) -> None:
-    handles, labels = axis.get_legend_handles_labels()
-    figure.legend(
-        handles,
-        labels,
-        loc="outside lower center",
-        ncols=columns,
-        frameon=False,
-        fontsize=9,
-    )
+    style = {"loc": "outside lower center", "frameon": False, "fontsize": 9}
+    figure.legend(*axis.get_legend_handles_labels(), ncols=columns, **style)
 
 
 def error_figure(config: Reproduction, rows: Sequence[Row]) -> Any:
@@ -97,31 +94,17 @@ def _draw_errors(axis: Any, rows: Sequence[Row]) -> None:
     for network in dict.fromkeys(row["network"] for row in rows):
         mine = [row for row in rows if row["network"] == network]
         label, color, line = LOOKS[network]
-        t, middle, lower, upper = (
+        style = {"color": color, "label": label}
+        t, mean, low, high = (
             [row[name] for row in mine] for name in ("t", "mean", "low", "high")
         )
         if len(mine) == 1:  # an offline method: one error for all times
-            axis.plot(
-                [1, end],
-                2 * middle,
-                line,
-                color=color,
-                label=label,
-                linewidth=1.2,
-                zorder=1,
-            )
+            axis.plot([1, end], [*mean, *mean], line, lw=1.2, zorder=1, **style)
         else:
-            axis.fill_between(t, lower, upper, color=color, alpha=0.18, linewidth=0)
-            axis.plot(
-                t, middle, line, color=color, label=label, linewidth=1.7, zorder=2
-            )
-    axis.set(
-        xscale="log",
-        yscale="log",
-        xlim=(1, end),
-        xlabel="samples, t",
-        ylabel="error(t), mean and 90 % interval",
-    )
+            axis.fill_between(t, low, high, color=color, alpha=0.18, lw=0)
+            axis.plot(t, mean, line, lw=1.7, zorder=2, **style)
+    axis.set(xscale="log", yscale="log", xlim=(1, end), xlabel="samples, t")
+    axis.set_ylabel("error(t), mean and 90 % interval")
     axis.grid(alpha=0.25, which="major", linewidth=0.6)
     axis.spines[["top", "right"]].set_visible(False)
     tops = [row["high"] for row in rows if LOOKS[row["network"]][2] == "-"]
@@ -153,35 +136,30 @@ def check_images(images: str | None) -> Array:
     return S
 
 
+def _first_cases(config: Reproduction, experiment: str, setting: str) -> list[Case]:
+    """The first run of each network of an experiment."""
+    config = replace(config, experiments=(experiment,), runs=1)
+    return plans_of(config)[experiment, setting].cases()
+
+
 def scatter_figure(config: Reproduction, rows: Sequence[Row]) -> Any:
     """Draw sources, mixtures, whitened mixtures and recovered sources, and follow three
     of the sources (figure 1).
     """
-    (case,) = plans_of(replace(config, experiments=("figure1",)))[
-        "figure1", "d2"
-    ].cases()
-    *_, S, X, Y = learn(case)
-    whitened = np.asarray(NoncenteredWhitener(2).fit_transform(X))
+    *_, S, X, Y = learn(*_first_cases(config, "figure1", "d2"))
+    whitened = X @ leading(X, 2).matrix.T
     clouds = (S, X, whitened, Y[:, metrics.match_sources(S, Y).permutation])
-    corners = np.array([[0.45, 2.6], [2.5, 0.55], [1.9, 1.9]])
     tracked = [
-        np.argmin(((S[:N_POINTS] - corner) ** 2).sum(axis=1)) for corner in corners
+        np.argmin(np.sum((S[:N_POINTS] - corner) ** 2, axis=1)) for corner in _CORNERS
     ]
     figure = new_figure(13.0, 3.6)
-    for axis, cloud, (name, symbol) in zip(
-        figure.subplots(1, 4), clouds, _CLOUDS.items(), strict=True
-    ):
-        axis.axhline(0, color="0.75", linewidth=0.8, zorder=0)
-        axis.axvline(0, color="0.75", linewidth=0.8, zorder=0)
-        axis.scatter(*cloud[:N_POINTS].T, s=5, color="0.45", alpha=0.5, linewidths=0)
-        axis.scatter(
-            *cloud[tracked].T,
-            s=75,
-            c=_TRACKED,
-            edgecolors="white",
-            linewidths=1.2,
-            zorder=3,
-        )
+    axes = figure.subplots(1, 4)
+    for axis, cloud, (name, symbol) in zip(axes, clouds, _CLOUDS.items(), strict=True):
+        axis.axhline(0, color="0.75", lw=0.8, zorder=0)
+        axis.axvline(0, color="0.75", lw=0.8, zorder=0)
+        axis.scatter(*cloud[:N_POINTS].T, s=5, color="0.45", alpha=0.5, lw=0)
+        style = {"edgecolors": "white", "lw": 1.2, "zorder": 3}
+        axis.scatter(*cloud[tracked].T, s=75, c=_TRACKED, **style)
         axis.set_title(name.capitalize(), fontsize=11)
         axis.set_xlabel(f"${symbol}_1$")
         axis.set_ylabel(f"${symbol}_2$", rotation=0)
@@ -194,12 +172,9 @@ def circuit_figure(config: Reproduction, rows: Sequence[Row]) -> Any:
     """Draw the circuit of a network with the weights that it has learned (figures 2 and
     3).
     """
-    experiment = rows[0]["experiment"]
-    (case,) = plans_of(replace(config, experiments=(experiment,)))[
-        experiment, "d3"
-    ].cases()
+    cases = _first_cases(config, rows[0]["experiment"], "d3")
     figure = new_figure(5.6, 4.4)
-    plot.circuit(learn(case)[1], ax=figure.subplots())
+    plot.circuit(learn(*cases)[1], ax=figure.subplots())
     return figure
 
 
@@ -211,29 +186,23 @@ def images_figure(config: Reproduction, rows: Sequence[Row]) -> Any:
     is left out.
     """
     S = check_images(config.images)
-    pictures = [
-        ("Sources", S),
-        ("Mixtures", datasets.mix(S, datasets.paper_mixing("images"))[0]),
-    ]
-    plan = plans_of(replace(config, experiments=("figure5",), runs=1))[
-        "figure5", "images"
-    ]
-    for case, title in zip(plan.cases(), ("Algorithm 1", "Algorithm 2"), strict=False):
+    mixtures = datasets.mix(S, datasets.paper_mixing("images"))[0]
+    pictures = {"Sources": S, "Mixtures": mixtures}
+    cases = _first_cases(config, "figure5", "images")
+    for case, title in zip(cases, ("Algorithm 1", "Algorithm 2"), strict=False):
         with suppress(DivergenceError):
             *_, presented, _, Y = learn(case)
-            order = case.data.order(case.seed)
-            assert order is not None
+            outputs = metrics.match_sources(presented, Y).permutation
+            last = np.arange(-len(S), 0)
+            pixels = np.asarray(case.data.order(case.seed))[last]
             recovered = np.empty_like(S)
-            recovered[order[-len(S) :]] = Y[
-                -len(S) :, metrics.match_sources(presented, Y).permutation
-            ]
-            pictures.append((f"Recovered by\n{title}", recovered))
+            recovered[pixels] = Y[last][:, outputs]
+            pictures[f"Recovered by\n{title}"] = recovered
     figure = new_figure(12.5, 6.6)
     side = isqrt(len(S))
     left, right = figure.subfigures(1, 2, width_ratios=(0.43, 0.57))
-    for axes, (title, images) in zip(
-        left.subplots(len(pictures), 3), pictures, strict=True
-    ):
+    grid = left.subplots(len(pictures), 3)
+    for axes, (title, images) in zip(grid, pictures.items(), strict=True):
         plot.images(images, (side, side), axes=axes)
         axes[0].set_ylabel(title, fontsize=10)
     axis = right.subplots()
@@ -242,19 +211,41 @@ def images_figure(config: Reproduction, rows: Sequence[Row]) -> Any:
     return figure
 
 
+def _draw_cells(
+    axis: Any,
+    cells: Mapping[tuple[int, int], tuple[float, str, bool]],
+    columns: Sequence[str],
+    rows: Sequence[str],
+    size: int,
+    **options: Any,
+) -> Any:
+    """Draw a table as an image: the value, the text, and whether that is white, of each
+    (column, row).
+    """
+    values = np.full((len(rows), len(columns)), nan)
+    for (x, y), (value, text, is_white) in cells.items():
+        values[y, x] = value
+        color = "white" if is_white else "black"
+        axis.text(x, y, text, ha="center", va="center", fontsize=size, color=color)
+    image = axis.imshow(values, aspect="auto", **options)
+    axis.set_xticks(range(len(columns)), columns)
+    axis.set_yticks(range(len(rows)), rows)
+    return image
+
+
 def grid_figure(config: Reproduction, rows: Sequence[Row]) -> Any:
     """Draw the error at every learning rate and decay, of several tau the best; rows
     are `results.grid_means`.
     """
-    panels = [
-        (network, list(mine)) for network, mine in groupby(rows, itemgetter("network"))
-    ]
     finite = [row["error"] for row in rows if isfinite(row["error"])] or [1.0]
-    limits = {"vmin": log10(min(finite)), "vmax": min(0.0, log10(max(finite)))}
+    low = log10(min(finite))
+    high = min(0.0, log10(max(finite)))
     figure = new_figure(11.0, 8.9)
     axes = figure.subplots(2, 2)
-    for axis, (network, mine) in zip(axes.flat, panels, strict=True):
-        image = _draw_grid(axis, mine, limits)
+    for axis, (network, group) in zip(
+        axes.flat, groupby(rows, itemgetter("network")), strict=True
+    ):
+        image = _draw_grid(axis, [*group], low, high)
         axis.set_title(f"{label_of(network)}, d = 3", fontsize=10)
     bar = figure.colorbar(image, ax=axes, shrink=0.6, pad=0.02)
     bar.set_label(r"$\log_{10}$ of the final error; 1 and more are drawn alike")
@@ -265,35 +256,28 @@ def grid_figure(config: Reproduction, rows: Sequence[Row]) -> Any:
     return figure
 
 
-def _draw_grid(axis: Any, rows: Sequence[Row], limits: dict[str, float]) -> Any:
+def _draw_grid(axis: Any, rows: Sequence[Row], low: float, high: float) -> Any:
+    """Draw the errors of a network; of several tau, the best."""
     etas, decays = (sorted({row[name] for row in rows}) for name in ("eta0", "decay"))
-
-    def position(row: Row) -> tuple[int, int]:
-        return decays.index(row["decay"]), etas.index(row["eta0"])
-
-    values = np.full((len(etas), len(decays)), nan)
-    best: dict[tuple[int, int], Row] = {}
-    for row in sorted(rows, key=lambda row: float(row["error"])):
-        best.setdefault(position(row), row)
-    for (x, y), row in best.items():
-        error = row["error"]
-        text = "×"
-        color = "black"
-        if isfinite(error):
-            values[y, x] = log10(error)
-            text = f"{error:.2g}" if error < 100 else "> 100"
-            text += "" if row["tau"] is None else f"\nτ {row['tau']:g}"
-            color = "white" if values[y, x] > sum(limits.values()) / 2 else "black"
-        axis.text(x, y, text, ha="center", va="center", fontsize=8, color=color)
-    image = axis.imshow(
-        values, origin="lower", cmap="viridis_r", aspect="auto", **limits
-    )
+    cells: dict[tuple[int, int], tuple[float, str, bool]] = {}
     ring = {"fillstyle": "none", "markeredgewidth": 2}
-    axis.plot(*next(iter(best)), "s", markersize=38, color="#D62728", **ring)
-    for row in (row for row in rows if row["paper"]):
-        axis.plot(*position(row), "o", markersize=43, color="#FF7F0E", **ring)
-    axis.set_xticks(range(len(decays)), [f"{value:g}" for value in decays])
-    axis.set_yticks(range(len(etas)), [f"{value:g}" for value in etas])
+    for row in sorted(rows, key=itemgetter("error")):
+        place = decays.index(row["decay"]), etas.index(row["eta0"])
+        if not cells:
+            axis.plot(*place, "s", markersize=38, color="#D62728", **ring)
+        if row["paper"]:
+            axis.plot(*place, "o", markersize=43, color="#FF7F0E", **ring)
+        if not isfinite(row["error"]):
+            cells.setdefault(place, (nan, "×", False))
+            continue
+        value = log10(row["error"])
+        text = f"{row['error']:.2g}" if row["error"] < 100 else "> 100"
+        if row["tau"] is not None:
+            text += f"\nτ {row['tau']:g}"
+        cells.setdefault(place, (value, text, value > (low + high) / 2))
+    columns, lines = ([f"{value:g}" for value in values] for values in (decays, etas))
+    options = {"origin": "lower", "cmap": "viridis_r", "vmin": low, "vmax": high}
+    image = _draw_cells(axis, cells, columns, lines, 8, **options)
     axis.set(xlabel=r"$\gamma$", ylabel=r"$\eta_0$")
     return image
 
@@ -305,36 +289,24 @@ def map_figure(experiment: str, cells: Sequence[Row]) -> Any:
     networks = list(dict.fromkeys(cell["network"] for cell in cells))
     conditions = list(dict.fromkeys(cell["condition"] for cell in cells))
     settings = list(MAPS[experiment])
+    columns = [f"{condition:g}" for condition in conditions]
+    labels = [MAPS[experiment][setting].label for setting in settings]
+    options = {"cmap": "cividis", "vmin": 0, "vmax": 100}
     n_rows = -(-len(networks) // 4)
     figure = new_figure(12.5, n_rows * (0.5 + 0.36 * len(settings)) + 0.5)
     axes = figure.subplots(n_rows, 4, squeeze=False, sharex=True, sharey=True)
     for axis, network in zip(axes.flat, networks, strict=False):
-        share = np.full((len(settings), len(conditions)), np.nan)
+        shown = {}
         for cell in (cell for cell in cells if cell["network"] == network):
-            place = settings.index(cell["setting"]), conditions.index(cell["condition"])
-            share[place] = cell["percent"]
-            color = "black" if cell["percent"] > 50 else "white"
-            axis.text(
-                *place[::-1],
-                f"{cell['percent']:.0f}",
-                ha="center",
-                va="center",
-                fontsize=9,
-                color=color,
-            )
-        image = axis.imshow(share, cmap="cividis", vmin=0, vmax=100, aspect="auto")
+            x = conditions.index(cell["condition"])
+            y = settings.index(cell["setting"])
+            percent = cell["percent"]
+            shown[x, y] = percent, f"{percent:.0f}", percent <= 50
+        image = _draw_cells(axis, shown, columns, labels, 9, **options)
         axis.set_title(name_of(network), fontsize=10)
-        axis.set_xticks(
-            range(len(conditions)), [f"{condition:g}" for condition in conditions]
-        )
-        axis.set_yticks(
-            range(len(settings)),
-            [MAPS[experiment][setting].label for setting in settings],
-            fontsize=9,
-        )
         axis.tick_params(length=0)
-    figure.colorbar(
-        image, ax=axes, shrink=0.7, pad=0.01, label="% of matrices separated"
-    )
+        axis.tick_params(axis="y", labelsize=9)
+    bar = figure.colorbar(image, ax=axes, shrink=0.7, pad=0.01)
+    bar.set_label("% of matrices separated")
     figure.supxlabel("condition number of the mixing matrix", fontsize=10)
     return figure

@@ -17,8 +17,8 @@ from bionica.circuits.paper.results import (
     rows_of,
 )
 from bionica.circuits.sweep.table import Row, Table, table_bytes
+from bionica.core.page import Sections, figure_bytes, page, picture, table
 from bionica.io import write_own
-from bionica.mixtures.report import Sections, figure_bytes, page, picture, table
 
 #: Columns of the tables of the page: keys of a row, the second and third of an interval
 #: -> heading.
@@ -112,17 +112,11 @@ def file_names(experiments: Sequence[str], target: str) -> list[str]:
     """Return the names of all files of these experiments; `target` is the prefix of the
     page, "all" if everything was run.
     """
-    page_names = (
-        ["report.html", "summary.csv"]
-        if target == "all"
-        else [f"{target}.html", f"{target}-summary.csv"]
-    )
+    prefix = "report" if target == "all" else target
+    summary = "summary" if target == "all" else f"{target}-summary"
     files = [f"{name}.{kind}" for name in experiments for kind in ("csv", "svg", "png")]
-    return [
-        *page_names,
-        *files,
-        *(f"{name}.md" for name in experiments if name in MAPS),
-    ]
+    maps = [f"{name}.md" for name in experiments if name in MAPS]
+    return [f"{prefix}.html", f"{summary}.csv", *files, *maps]
 
 
 def write_reproduction(
@@ -131,87 +125,69 @@ def write_reproduction(
     """Write tables, figures and the page to a folder, under `file_names`; return the
     files and the numbers in them.
     """
-    rows = {
-        experiment: rows_of(tables, experiment) for experiment in config.experiments
-    }
+    rows = {name: rows_of(tables, name) for name in config.experiments}
     finals = final_rows(tables, "figure4", "figure5")
     means = grid_means(tables)
     best = best_settings(means)
-    claims = claims_of(
-        [*rows.get("figure4", []), *rows.get("figure5", [])], finals, best
-    )
+    runs = [*rows.get("figure4", []), *rows.get("figure5", [])]
+    claims = claims_of(runs, finals, best)
     page_name, summary_name = file_names((), target)
-    files: list[Path] = []
+    files: list[str] = []
+    sections: Sections = []
 
-    def write(name: str, content: bytes) -> bytes:
-        files.append(folder / name)
-        write_own(files[-1], content)
-        return content
+    def write(name: str, content: bytes) -> None:
+        write_own(folder / name, content)
+        files.append(str(folder / name))
 
-    def section(
-        name: str, heading: str, caption: str, figure: Any, numbers: str
-    ) -> None:
-        sections.append(
-            (
-                heading,
-                [
-                    picture(write(f"{name}.svg", figure_bytes(figure, "svg")), caption),
-                    numbers,
-                ],
-            )
-        )
+    def add(name: str, heading: str, caption: str, figure: Any, numbers: str) -> None:
+        svg = figure_bytes(figure, "svg")
+        sections.append((heading, [picture(svg, caption), numbers]))
+        write(f"{name}.svg", svg)
         write(f"{name}.png", figure_bytes(figure, "png"))
         write(f"{name}.csv", table_bytes(rows[name]))
 
-    sections: Sections = []
     if claims:
         statements = table(_CLAIMS, [tuple(claim.values()) for claim in claims])
         sections.append(("The paper's statements and our runs", [statements]))
     maps = {name: convergence.cells_of(rows[name]) for name in MAPS if name in rows}
-    cells = [
-        {"experiment": name, **cell} for name, mine in maps.items() for cell in mine
-    ]
+    cells = [{"experiment": name, **cell} for name in maps for cell in maps[name]]
     if finals or cells:
         write(summary_name, table_bytes(finals or cells))
     for name, (heading, draw, caption) in _SECTIONS.items():
-        if name in rows:
-            figure = draw(
-                config,
-                means if name == "table1" else rows_of(tables, name, Table.curves),
-            )
-            numbers = (
-                _table(_GRID, best)
-                if name == "table1"
-                else _table(_ERRORS, final_rows(tables, name))
-            )
-            section(name, heading, caption, figure, numbers)
+        if name == "table1" and name in rows:
+            add(name, heading, caption, draw(config, means), _table(_GRID, best))
+        elif name in rows:
+            figure = draw(config, rows_of(tables, name, Table.curves))
+            errors = _table(_ERRORS, final_rows(tables, name))
+            add(name, heading, caption, figure, errors)
     for name, mine in maps.items():
         write(f"{name}.md", convergence.markdown(name, mine).encode())
         numbers = table(*convergence.text_of(name, mine))
-        section(
-            name, *convergence.SECTIONS[name], figures.map_figure(name, mine), numbers
-        )
-    cases = list(
-        {row["case"]: row for rows in tables.values() for row in rows}.values()
-    )
-    provenance = [
-        ("runs, first seed", f"{config.runs}, {config.seed}"),
-        (
-            "samples of a run",
-            f"{config.n_samples:,} (synthetic), {EPOCHS} presentations (images)",
-        ),
-        ("versions", "; ".join(sorted({case["versions"] for case in cases}))),
-        ("machine", "; ".join(sorted({case["machine"] for case in cases}))),
-        (
-            "time of all runs, one after the other",
-            f"{sum(case['seconds'] for case in cases):.0f} s",
-        ),
-    ]
-    sections.append(("Where the numbers come from", [table((), provenance)]))
+        figure = figures.map_figure(name, mine)
+        add(name, *convergence.SECTIONS[name], figure, numbers)
+    provenance = table((), _provenance(config, tables))
+    sections.append(("Where the numbers come from", [provenance]))
     write(page_name, page("The paper, reproduced", _LEAD, sections).encode())
-    names = list(map(str, files))
     results = {"errors": finals, "grid": best, "claims": claims, "cells": cells}
-    return {"report": str(folder / page_name), "files": names, **results}
+    return {"report": str(folder / page_name), "files": files, **results}
+
+
+def _provenance(config: Reproduction, tables: Tables) -> list[tuple[str, str]]:
+    """What ran, on what, and for how long."""
+    cases = {row["case"]: row for rows in tables.values() for row in rows}.values()
+    versions, machines = (
+        "; ".join(sorted({case[key] for case in cases}))
+        for key in ("versions", "machine")
+    )
+    sizes = f"{config.n_samples:,} (synthetic), {EPOCHS} presentations (images)"
+    seconds = sum(case["seconds"] for case in cases)
+    return [
+        ("runs, first seed", f"{config.runs}, {config.seed}"),
+        ("samples of a run", sizes),
+        ("versions", versions),
+        ("machine", machines),
+        ("time of all runs, one after the other", f"{seconds:.0f} s"),
+    ]
 
 
 def _table(columns: dict[str, str], rows: Sequence[Row]) -> str:
@@ -219,13 +195,10 @@ def _table(columns: dict[str, str], rows: Sequence[Row]) -> str:
 
     def cell(row: Row, keys: str) -> object:
         value, *ends = (SETTINGS.get(row[key], row[key]) for key in keys.split())
-        return (
-            f"{value:.3g} ({ends[0]:.3g} to {ends[1]:.3g})"
-            if ends and value is not None
-            else value
-        )
+        if not ends or value is None:
+            return value
+        return f"{value:.3g} ({ends[0]:.3g} to {ends[1]:.3g})"
 
     rows = [{**row, "network": figures.label_of(row["network"])} for row in rows]
-    return table(
-        tuple(columns.values()), [[cell(row, keys) for keys in columns] for row in rows]
-    )
+    cells = [[cell(row, keys) for keys in columns] for row in rows]
+    return table(tuple(columns.values()), cells)

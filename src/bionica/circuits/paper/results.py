@@ -3,7 +3,7 @@ and the paper's statements beside them.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from itertools import groupby
+from itertools import groupby, product
 from operator import itemgetter
 
 import numpy as np
@@ -30,14 +30,10 @@ def rows_of(
     """The rows of an experiment, of all its settings: by default one for every run and
     time. `rows` may be a method of Table.
     """
-    mine = [
-        (setting, table)
-        for (name, setting), table in tables.items()
-        if name == experiment
-    ]
     return [
         {"experiment": experiment, "setting": setting, **row}
-        for setting, table in mine
+        for (name, setting), table in tables.items()
+        if name == experiment
         for row in rows(table)
     ]
 
@@ -46,11 +42,8 @@ def final_rows(tables: Tables, *experiments: str) -> list[Row]:
     """The error at the end of each setting and network: mean, interval, range, and that
     of the last tenth.
     """
-    rows = [
-        row
-        for experiment in experiments
-        for row in rows_of(tables, experiment, Table.final_errors)
-    ]
+    summary = Table.final_errors
+    rows = [row for name in experiments for row in rows_of(tables, name, summary)]
     return sorted(rows, key=lambda row: [*SETTINGS].index(row["setting"]))
 
 
@@ -60,17 +53,10 @@ def grid_means(tables: Tables) -> list[Row]:
     """
     means = []
     for row in final_rows(tables, "table1"):
-        printed = (
-            getattr(bionica, row["network"]).as_published(row["setting"]).get_params()
-        )
-        means.append(
-            {
-                **row,
-                "paper": all(
-                    row[name] in (None, printed.get(name)) for name in _HYPERPARAMETERS
-                ),
-            }
-        )
+        cls = getattr(bionica, row["network"])
+        printed = cls.as_published(row["setting"]).get_params()
+        paper = all(row[key] in (None, printed.get(key)) for key in _HYPERPARAMETERS)
+        means.append({**row, "paper": paper})
     return means
 
 
@@ -81,22 +67,23 @@ def best_settings(means: list[Row]) -> list[Row]:
     rows = []
     for network, group in groupby(means, itemgetter("network")):
         mine = list(group)
+        first = mine[0]
         rank, paper = next((i, row) for i, row in enumerate(mine, 1) if row["paper"])
         best, printed = (
-            ", ".join(f"{row[n]:g}" for n in _HYPERPARAMETERS if row[n])
-            for row in (mine[0], paper)
+            ", ".join(f"{row[key]:g}" for key in _HYPERPARAMETERS if row[key])
+            for row in (first, paper)
         )
         rows.append(
             {
                 "network": network,
                 "best": best,
-                "error": mine[0]["error"],
+                "error": first["error"],
                 "paper": printed,
-            }
-            | {"paper_error": paper["error"], "paper_rank": rank, "settings": len(mine)}
-            | {
+                "paper_error": paper["error"],
+                "paper_rank": rank,
+                "settings": len(mine),
                 "failed": sum(row["failed"] > 0 for row in mine),
-                "runs": mine[0]["runs"],
+                "runs": first["runs"],
             }
         )
     return rows
@@ -111,17 +98,12 @@ def claims_of(runs: list[Row], finals: list[Row], best: list[Row]) -> list[Row]:
     """
     rows = []
     for setting in ("d3", "d10", "images"):
-        mine = {r["network"]: r for r in finals if r["setting"] == setting}
-        # times ascend
-        ends = list(
-            {
-                (r["network"], r["seed"]): r for r in runs if r["setting"] == setting
-            }.values()
-        )
-        if any(
-            network not in mine or mine[network]["mean"] is None for network in NETWORKS
-        ):
+        mine = {row["network"]: row for row in finals if row["setting"] == setting}
+        means = [mine[name]["mean"] for name in NETWORKS if name in mine]
+        if len(means) < len(NETWORKS) or None in means:
             continue
+        last = {(r["network"], r["seed"]): r for r in runs if r["setting"] == setting}
+        ends = [*last.values()]  # times ascend
         where = "Figure 5" if setting == "images" else f"Figure 4, {SETTINGS[setting]}"
         rows.append(_ranking(where, mine, ends))
         if setting == "images":
@@ -130,7 +112,7 @@ def claims_of(runs: list[Row], finals: list[Row], best: list[Row]) -> list[Row]:
 
 
 def _claim(where: str, paper: str, ours: str, exceptions: int, most: int) -> Row:
-    agrees = "yes" if exceptions == 0 else "no" if exceptions == most else "partly"
+    agrees = {0: "yes", most: "no"}.get(exceptions, "partly")
     return {"where": where, "paper": paper, "ours": ours, "agrees": agrees}
 
 
@@ -139,38 +121,29 @@ def _ranking(where: str, mine: dict[str, Row], ends: list[Row]) -> Row:
     networks.
     """
 
-    def ranked(name: str) -> str:
-        errors = sorted(
-            (mine[network][name], label_of(network)) for network in NETWORKS
-        )
+    def ranked(key: str) -> str:
+        errors = sorted((mine[name][key], label_of(name)) for name in NETWORKS)
         return ", ".join(f"{label} {error:.2g}" for error, label in errors)
 
     runs: dict[int, dict[str, float]] = {}
     for row in ends:
-        runs.setdefault(row["seed"], {})[row["network"]] = (
-            np.inf if row["error"] is None else row["error"]
-        )
+        error = np.inf if row["error"] is None else row["error"]
+        runs.setdefault(row["seed"], {})[row["network"]] = error
     wins = sum(
-        max(run[n] for n in _COMPARED) < min(run[n] for n in _SINGLE)
+        max(run[name] for name in _COMPARED) < min(run[name] for name in _SINGLE)
         for run in runs.values()
     )
-    exceptions = sum(
-        mine[single]["mean"] <= mine[other]["mean"]
-        for single in _SINGLE
-        for other in _COMPARED
-    )
+    pairs = [*product(_SINGLE, _COMPARED)]
+    exceptions = sum(mine[a]["mean"] <= mine[b]["mean"] for a, b in pairs)
     text = (
         f"Mean errors, best first: {ranked('mean')}. Both methods are ahead of both"
-        f" networks in {wins} of {len(runs)} runs. "
-    )
-    text += (
-        "Over the last tenth of the samples, without the start:"
-        f" {ranked('last_tenth')}."
+        f" networks in {wins} of {len(runs)} runs. Over the last tenth of the samples,"
+        f" without the start: {ranked('last_tenth')}."
     )
     paper = (
         "Algorithms 1 and 2 are outperformed by Nonnegative PCA and the 2-layer NSM."
     )
-    return _claim(where, paper, text, exceptions, len(_SINGLE) * len(_COMPARED))
+    return _claim(where, paper, text, exceptions, len(pairs))
 
 
 def _recovered(mine: dict[str, Row], ends: list[Row]) -> Row:
@@ -189,32 +162,22 @@ def _recovered(mine: dict[str, Row], ends: list[Row]) -> Row:
         f" {', '.join(parts)}."
     )
     bad = sum(mine[network]["last_tenth"] >= _RECOVERED for network in _SINGLE)
-    return _claim(
-        "Figure 5, left",
-        "Algorithms 1 and 2 recover the images.",
-        text,
-        bad,
-        len(_SINGLE),
-    )
+    paper = "Algorithms 1 and 2 recover the images."
+    return _claim("Figure 5, left", paper, text, bad, len(_SINGLE))
 
 
 def _hyperparameters(row: Row) -> Row:
     """The paper's setting beside the best of the grid; within 5 % it is as good, from
     twice the error on it is not.
     """
-    best = (
+    text = (
         f"Best of {row['settings']} settings: ({row['best']}), error {row['error']:.2g}"
-        f" (mean of {row['runs']} runs)."
+        f" (mean of {row['runs']} runs). The paper's is number {row['paper_rank']},"
+        f" error {row['paper_error']:.2g}. Settings that diverge or are forbidden:"
+        f" {row['failed']}."
     )
-    rank = f"The paper's is number {row['paper_rank']}, error {row['paper_error']:.2g}."
-    text = f"{best} {rank} Settings that diverge or are forbidden: {row['failed']}."
     names = "(η₀, γ, τ)" if row["network"] == "TwoCompartmentNICA" else "(η₀, γ)"
     where = f"Table 1, d = 3, {label_of(row['network'])}"
     ratio = row["paper_error"] / row["error"]
-    return _claim(
-        where,
-        f"Best {names} = ({row['paper']})",
-        text,
-        (not ratio <= 1.05) + (not ratio < 2),
-        2,
-    )
+    exceptions = (not ratio <= 1.05) + (not ratio < 2)
+    return _claim(where, f"Best {names} = ({row['paper']})", text, exceptions, 2)

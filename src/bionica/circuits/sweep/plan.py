@@ -1,5 +1,4 @@
-"""A plan: networks x settings x seeds x data, read from TOML, checked, and expanded
-into cases.
+"""A plan: networks x settings x seeds x data, read from TOML, checked and expanded.
 
 A case is one run: an estimator with its parameters and its seed on one set of data. It
 is known by a digest of everything that its result depends on, so a result is found
@@ -13,7 +12,7 @@ import hashlib
 import inspect
 import json
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
@@ -41,17 +40,9 @@ def _check(holds: Any, key: str, value: Any, remedy: str) -> None:
 
 def _integer(value: Any, key: str, least: int = 1) -> int:
     """Return an integer of at least `least`; 1e5 is one."""
-    is_integer = (
-        isinstance(value, int | float)
-        and not isinstance(value, bool)
-        and value % 1 == 0
-    )
-    _check(
-        is_integer and value >= least,
-        key,
-        value,
-        f"give a whole number from {least} on",
-    )
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    is_integer = is_number and value % 1 == 0 and value >= least
+    _check(is_integer, key, value, f"give a whole number from {least} on")
     return int(value)
 
 
@@ -62,8 +53,9 @@ def _integers(value: Any, key: str, least: int) -> int | tuple[int, ...]:
 
 
 def _hashable(value: Any) -> Any:
-    """Return lists and arrays as tuples, and "none" as None, which TOML cannot express."""
-    value = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+    """Return lists and arrays as tuples, and "none", which TOML needs, as None."""
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
     if isinstance(value, list | tuple):
         return tuple(map(_hashable, value))
     return None if value == "none" else value
@@ -89,10 +81,9 @@ def _check_keys(
     table: Mapping[str, Any], needed: Sequence[str], optional: Sequence[str]
 ) -> None:
     keys = (*needed, *optional)
-    for key in table:
-        _check(
-            key in keys, key, table[key], f"unknown key: choose from {', '.join(keys)}"
-        )
+    remedy = f"unknown key: choose from {', '.join(keys)}"
+    for key, value in table.items():
+        _check(key in keys, key, value, remedy)
     for key in needed:
         _check(key in table, key, None, f"it is missing: give {', '.join(needed)}")
 
@@ -100,6 +91,7 @@ def _check_keys(
 def _read(
     body: Mapping[str, Any], key: str, read: Callable[[Mapping[str, Any]], Any]
 ) -> list[Any]:
+    """Read every table of [[key]]; an error names its number."""
     tables = body.get(key, ())
     entries = []
     are_tables = isinstance(tables, list | tuple) and all(
@@ -109,12 +101,8 @@ def _read(
     for i, table in enumerate(tables):
         with errors_named(f"{key}[{i}]"):
             for text in ("name", "label", "published"):
-                _check(
-                    isinstance(table.get(text, ""), str),
-                    text,
-                    table.get(text),
-                    "give a string",
-                )
+                value = table.get(text, "")
+                _check(isinstance(value, str), text, value, "give a string")
             entries.append(read(table))
     return entries
 
@@ -123,31 +111,23 @@ def find_estimator(name: Any) -> Any:
     """Return the class that a plan calls `name`: one of bionica's, or module:Class."""
     module, colon, path = str(name).partition(":")
     try:
-        cls = (
-            attrgetter(path)(import_module(module))
-            if colon
-            else getattr(bionica, module, None)
-        )
+        if colon:
+            cls = attrgetter(path)(import_module(module))
+        else:
+            cls = getattr(bionica, module, None)
     except Exception as error:  # a module may raise anything while it is imported
-        remedy = (
-            "install its module, or put it on PYTHONPATH; workers cannot import from a"
-            " notebook"
-        )
-        raise ImportError(f"name = {name!r}: {error}; {remedy}") from error
-    if not (
-        hasattr(cls, "get_params") and (is_online(cls) or hasattr(cls, "fit_transform"))
-    ):
-        ours = [
-            each
-            for each in bionica.__all__
-            if hasattr(getattr(bionica, each), "fit_transform")
-        ]
-        needs = (
-            "module:Class with get_params, and partial_fit_transform or fit_transform"
-        )
+        raise ImportError(
+            f"name = {name!r}: {error}; install its module, or put it on PYTHONPATH;"
+            " workers cannot import from a notebook"
+        ) from error
+    learns = is_online(cls) or hasattr(cls, "fit_transform")
+    if not (learns and hasattr(cls, "get_params")):
+        public = {each: getattr(bionica, each) for each in bionica.__all__}
+        ours = [each for each in public if hasattr(public[each], "fit_transform")]
         raise ValueError(
             f"name = {name!r} is not an estimator: choose from {', '.join(ours)}, or"
-            f" give {needs}"
+            " give module:Class with get_params, and partial_fit_transform or"
+            " fit_transform"
         )
     return cls
 
@@ -166,43 +146,23 @@ def source_digest(cls: Any) -> str:
 
     An edit makes new cases: a result of other code is not taken for one of this.
     """
+    files = set(Path(bionica.__file__).parent.rglob("*.py"))
     package = cls.__module__.partition(".")[0]
-    try:
-        files = {
-            inspect.getfile(base)
-            for base in cls.__mro__
-            if base.__module__.partition(".")[0] == package
-        }
-        ours = Path(bionica.__file__).parent.rglob("*.py")
-        return _digest(
-            *sorted(ours), *(() if package == "bionica" else map(Path, sorted(files)))
-        )
-    except (OSError, TypeError):  # a notebook
-        return uuid4().hex
+    if package != "bionica":
+        bases = (b for b in cls.__mro__ if b.__module__.partition(".")[0] == package)
+        try:
+            files |= {Path(inspect.getfile(base)) for base in bases}
+        except (OSError, TypeError):  # a notebook
+            return uuid4().hex
+    return _digest(sorted(files))
 
 
-def _digest(*paths: Path) -> str:
-    """Digest of files, and of every file in folders."""
-    files: list[Path] = []
-    for path in paths:
-        files += (
-            sorted(file for file in path.iterdir() if file.is_file())
-            if path.is_dir()
-            else [path]
-        )
-    return hashlib.sha256(
-        b"".join(hashlib.sha256(file.read_bytes()).digest() for file in files)
-    ).hexdigest()[:16]
+def _digest(files: Iterable[Path]) -> str:
+    digests = [hashlib.sha256(file.read_bytes()).digest() for file in files]
+    return hashlib.sha256(b"".join(digests)).hexdigest()[:16]
 
 
-_RANDOM = (
-    "sparse_uniform",
-    "exponential",
-    "half_normal",
-    "gamma",
-    "odor",
-    "abundances",
-)
+_RANDOM = "sparse_uniform", "exponential", "half_normal", "gamma", "odor", "abundances"
 _MIXED = ("mixing", "n_mixtures", "snr_db")
 _DRAWN = (*_MIXED, "held_out")
 #: The keys that each kind needs, and those that it may have.
@@ -259,9 +219,7 @@ def _make(
                 " for each sample"
             )
         return S, X, None
-    mixing, n_mixtures, snr_db = (
-        options.pop(key, None) for key in ("mixing", "n_mixtures", "snr_db")
-    )
+    mixing, n_mixtures, snr_db = (options.pop(key, None) for key in _MIXED)
     T = options.pop("T", 0) + options.pop("held_out", 0)
     d = options.pop("d", 0)
     A = None
@@ -278,11 +236,11 @@ def _make(
     # the sources.
     rng = np.random.default_rng([seed, 1])
     if isinstance(mixing, RandomMixing):
-        A = datasets.random_mixing(
-            n_mixtures or S.shape[1], S.shape[1], **mixing._asdict(), rng=rng
-        )
+        shape = (n_mixtures or S.shape[1], S.shape[1])
+        A = datasets.random_mixing(*shape, **mixing._asdict(), rng=rng)
     elif mixing not in (None, "random"):
-        A = datasets.paper_mixing(mixing) if isinstance(mixing, str) else mixing  # type: ignore[arg-type]
+        is_named = isinstance(mixing, str)
+        A = datasets.paper_mixing(mixing) if is_named else np.asarray(mixing)
     return S, *datasets.mix(S, A, n_mixtures=n_mixtures, snr_db=snr_db, rng=rng)
 
 
@@ -310,8 +268,8 @@ class DataEntry:
         """Check an entry by making its first two samples; paths are relative to
         `folder`.
         """
-        keys = {"kind": None, **entry}
-        kind = keys.pop("kind")
+        keys = dict(entry)
+        kind = keys.pop("kind", None)
         _check(kind in list(_KEYS), "kind", kind, f"choose from {', '.join(_KEYS)}")
         common = {"name": None, "epochs": 1, "shuffle": kind == "images", "seed": None}
         _check_keys(keys, _KEYS[kind][0], (*_KEYS[kind][1], *common))
@@ -326,40 +284,32 @@ class DataEntry:
         if isinstance(mixing, Mapping):
             _check_keys(mixing, ("condition",), ("rms",))
             options["mixing"] = RandomMixing(**mixing)
-        options |= {
-            key: _integer(options[key], key)
-            for key in ("d", "T", "n_mixtures", "held_out")
-            if key in options
-        }
-        files = {
-            key: folder / Path(options[key]).expanduser()
-            for key in _PATHS
-            if options.get(key)
-        }
-        options |= {key: str(file.resolve(strict=True)) for key, file in files.items()}
-        digest = "".join(map(_digest, files.values()))
-        S, X, _ = _make(
-            kind, 0, **options | ({"T": 2, "held_out": 0} if "T" in options else {})
-        )
-        d = S.shape[1]
-        k = X.shape[1]
-        n_samples = epochs * options.get("T", len(X))
-        default = (
-            f"{kind}-d{d}"
-            if "T" in options
-            else Path(options.get("mixtures", kind)).stem
-        )
+        for key in {"d", "T", "n_mixtures", "held_out"} & options.keys():
+            options[key] = _integer(options[key], key)
+        files: list[Path] = []
+        for key in _PATHS:
+            if options.get(key):
+                path = folder / Path(options[key]).expanduser()
+                options[key] = str(path.resolve(strict=True))
+                files += sorted(path.iterdir()) if path.is_dir() else [path]
+        digest = _digest(filter(Path.is_file, files))
+        if "T" in options:
+            S, X, _ = _make(kind, 0, **options | {"T": 2, "held_out": 0})
+            default = f"{kind}-d{S.shape[1]}"
+        else:
+            S, X, _ = _make(kind, 0, **options)
+            default = Path(options.get("mixtures", kind)).stem
         return cls(
-            name or default,
-            kind,
-            tuple(options.items()),
-            d,
-            k,
-            n_samples,
-            digest,
-            epochs,
-            shuffle,
-            seed,
+            name=name or default,
+            kind=kind,
+            options=tuple(options.items()),
+            d=S.shape[1],
+            k=X.shape[1],
+            n_samples=epochs * options.get("T", len(X)),
+            digest=digest,
+            epochs=epochs,
+            shuffle=shuffle,
+            seed=seed,
         )
 
     @property
@@ -377,8 +327,7 @@ class DataEntry:
         X, held_out_X = np.split(X, [T])
         order = self.order(seed)
         if order is not None:
-            S = S[order]
-            X = X[order]
+            S, X = S[order], X[order]
         return CaseData(S, X, held_out_S, held_out_X, A)
 
     def order(self, seed: int) -> np.ndarray | None:
@@ -386,11 +335,9 @@ class DataEntry:
         T = self.n_samples // self.epochs
         if not self.shuffle:
             return None if self.epochs == 1 else np.tile(np.arange(T), self.epochs)
-        # Drawn sources have used this seed already: the order gets random numbers of
-        # its own.
-        rng = np.random.default_rng(
-            seed if self.kind in ("images", "file") else [seed, 2]
-        )
+        # Sources that are drawn have used this seed already.
+        own_seed = seed if self.kind in ("images", "file") else [seed, 2]
+        rng = np.random.default_rng(own_seed)
         return np.concatenate([rng.permutation(T) for _ in range(self.epochs)])
 
 
@@ -408,7 +355,10 @@ class Network:
     published: str | None
     settings: tuple[Params, ...]
 
-    cls = property(lambda self: find_estimator(self.name), doc="The estimator.")
+    @property
+    def cls(self) -> Any:
+        """The estimator."""
+        return find_estimator(self.name)
 
     @classmethod
     def read(cls, entry: Mapping[str, Any]) -> "Network":
@@ -417,47 +367,26 @@ class Network:
         `Plan.from_dict` checks the values.
         """
         _check_keys(entry, ("name",), ("label", "published", "params", "grid"))
-        name = entry["name"]
         params = entry.get("params", {})
         grid = entry.get("grid", {})
         for key, table in {"params": params, "grid": grid}.items():
-            _check(
-                isinstance(table, Mapping),
-                key,
-                table,
-                "give names of parameters and their values",
-            )
-        choices = []
-        for key, values in [
-            *((key, [value]) for key, value in params.items()),
-            *grid.items(),
-        ]:
-            # of 0.1.0; a class from elsewhere may have it
-            if key == "precondition" and ":" not in str(name):
-                instead = (
-                    "for its default, 'natural', name StreamingNICA; for 'none' leave"
-                    " it out; 'scale' is gone"
-                )
-                _check(False, key, values, instead)
+            remedy = "give names of parameters and their values"
+            _check(isinstance(table, Mapping), key, table, remedy)
+        choices = {key: [value] for key, value in params.items()}
+        for key, values in grid.items():
+            remedy = "it is in params and in grid: give it once"
+            _check(key not in params, key, values, remedy)
+            is_list = isinstance(values, list | tuple)
+            _check(is_list and values, f"grid.{key}", values, "give a list of values")
+            choices[key] = values
+        for key, values in choices.items():
             settable = key not in ("random_state", "n_epochs", "shuffle")
-            _check(
-                settable, key, values, "give seeds, or epochs and shuffle of the data"
-            )
-            _check(
-                key not in params or key not in grid,
-                key,
-                values,
-                "it is in params and in grid: give it once",
-            )
-            _check(
-                isinstance(values, list | tuple) and values,
-                f"grid.{key}",
-                values,
-                "give a list of values",
-            )
-            choices.append([(key, _hashable(value)) for value in values])
+            remedy = "give seeds, or epochs and shuffle of the data"
+            _check(settable, key, values, remedy)
+        axes = ([(key, _hashable(v)) for v in choices[key]] for key in choices)
+        name = entry["name"]
         label = entry.get("label") or find_estimator(name).__name__
-        return cls(name, label, entry.get("published"), tuple(product(*choices)))
+        return cls(name, label, entry.get("published"), tuple(product(*axes)))
 
 
 @dataclass(frozen=True)
@@ -476,34 +405,21 @@ class Case:
         """Digest of everything that the result depends on, the source of bionica
         included, and not of its label.
         """
-        network = [
-            self.network.name,
-            self.network.published,
-            source_digest(self.network.cls),
-            sorted(self.params),
+        network = self.network
+        data = self.data
+        parts = [
+            (network.name, network.published, source_digest(network.cls)),
+            (sorted(self.params), self.seed, self.dtype, self.times),
+            sorted(item for item in data.options if item[0] not in _PATHS),
+            (data.kind, data.digest, data.epochs, data.shuffle, data.seed),
         ]
-        options = sorted(item for item in self.data.options if item[0] not in _PATHS)
-        data = [
-            self.data.kind,
-            options,
-            self.data.digest,
-            self.data.epochs,
-            self.data.shuffle,
-            self.data.seed,
-        ]
-        text = json.dumps([*network, self.seed, self.dtype, self.times, data])
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
     @property
     def data_key(self) -> tuple[DataEntry, int, str]:
-        """What cases on the same arrays have in common: the data, their seed and their
-        precision.
-        """
-        return (
-            self.data,
-            self.seed if self.data.seed is None else self.data.seed,
-            self.dtype,
-        )
+        """What cases on the same arrays share: the data, their seed and precision."""
+        seed = self.seed if self.data.seed is None else self.data.seed
+        return self.data, seed, self.dtype
 
     @property
     def cost(self) -> int:
@@ -518,18 +434,17 @@ class Case:
         setting = self.network.published
         names = inspect.signature(cls).parameters
         seed = {"random_state": self.seed} if "random_state" in names else {}
-        if setting is None:
-            model = cls(
-                **seed
-                | ({"n_components": self.data.d} if "n_components" in names else {})
-            )
-        elif hasattr(cls, "as_published"):
+        if setting is not None:
+            if not hasattr(cls, "as_published"):
+                raise ValueError(
+                    f"published = {setting!r}: {cls.__name__} is not in the paper, and"
+                    " has no published setting"
+                )
             model = cls.as_published(setting, **seed)
+        elif "n_components" in names:
+            model = cls(n_components=self.data.d, **seed)
         else:
-            raise ValueError(
-                f"published = {setting!r}: {cls.__name__} is not in the paper, and has"
-                " no published setting"
-            )
+            model = cls(**seed)
         return model.set_params(**dict(self.params))
 
     def start(self) -> tuple[Any, Any]:
@@ -537,9 +452,8 @@ class Case:
         estimator.
         """
         model = self.estimator()
-        if not isinstance(model, bionica.NonnegativePCA):
+        if not getattr(model, "_takes_whitened", False):
             return None, model
-        # as in the paper, with all samples
         return bionica.NoncenteredWhitener(model.n_components), model
 
 
@@ -562,13 +476,12 @@ class Plan:
 
     Examples
     --------
-    >>> from bionica.sweep import Plan
-    >>> plan = Plan.from_dict({
-    ...     "seeds": 10,
-    ...     "data": [{"kind": "sparse_uniform", "d": 3, "T": 1000, "mixing": "d3"}],
-    ...     "network": [{"name": "TwoCompartmentNICA", "published": "d3", "grid": {"eta0": [0.1, 0.01], "tau": [0.5, 0.8]}}],
-    ... })
-    >>> len(plan.cases())
+    >>> from bionica.circuits.sweep import Plan
+    >>> data = {"kind": "sparse_uniform", "d": 3, "T": 1000, "mixing": "d3"}
+    >>> network = {"name": "TwoCompartmentNICA", "published": "d3"}
+    >>> grid = {"eta0": [0.1, 0.01], "tau": [0.5, 0.8]}
+    >>> body = {"seeds": 10, "data": [data], "network": [network | {"grid": grid}]}
+    >>> len(Plan.from_dict(body).cases())
     40
     """
 
@@ -580,7 +493,7 @@ class Plan:
 
     @classmethod
     def from_toml(cls, path: str | PathLike[str]) -> "Plan":
-        """Read a plan from a TOML file; paths in it are relative to the file's folder."""
+        """Read a plan from a TOML file; its paths are relative to the file's folder."""
         with errors_named(str(path)):
             body = tomllib.loads(Path(path).read_text(encoding="utf-8"))
         return cls.from_dict(body, Path(path).parent)
@@ -593,14 +506,11 @@ class Plan:
         _check_keys(body, (), ("data", "network", "seeds", "times", "dtype"))
         seeds = _integers(body.get("seeds", 1), "seeds", 0)
         times = _integers(body.get("times", 1), "times", 1)
-        seeds = tuple(range(seeds)) if isinstance(seeds, int) else seeds
+        if isinstance(seeds, int):
+            seeds = tuple(range(seeds))
         dtype = body.get("dtype", "float64")
-        _check(
-            dtype in ("float64", "float32"),
-            "dtype",
-            dtype,
-            "choose from float64, float32",
-        )
+        is_known = dtype in ("float64", "float32")
+        _check(is_known, "dtype", dtype, "choose from float64, float32")
         data = _read(body, "data", partial(DataEntry.read, Path(folder)))
         networks = _read(body, "network", Network.read)
         names = {
@@ -609,19 +519,14 @@ class Plan:
             "seeds": [*seeds],
         }
         for key, values in names.items():  # the table could not distinguish equal ones
-            _check(
-                values and len({*values}) == len(values),
-                key,
-                values,
-                "give at least one, and values that differ",
-            )
+            differ = values and len({*values}) == len(values)
+            _check(differ, key, values, "give at least one, and values that differ")
         plan = cls(tuple(data), tuple(networks), seeds, times, dtype)
         for case in replace(plan, seeds=seeds[:1]).cases():
             with errors_named(f"network {case.network.label!r}, {dict(case.params)}"):
                 hash(case)
                 model = case.estimator()
-                # it is ours; others check their parameters when they are fitted
-                if hasattr(model, "_to_save"):
+                if hasattr(model, "_freeze"):  # others check parameters when fitted
                     model._freeze()
                 count = model.get_params(deep=False).get("n_components", case.data.d)
                 remedy = (
@@ -637,18 +542,14 @@ class Plan:
         """
         cases = []
         for data, seed, network in product(self.data, self.seeds, self.networks):
-            times = error_times(
-                self.times if is_online(network.cls) else 1, data.n_samples
-            )
+            times = self.times if is_online(network.cls) else 1
+            times = error_times(times, data.n_samples)
             cases += [
                 Case(network, params, seed, data, self.dtype, times)
                 for params in network.settings
             ]
-        return list(
-            {
-                (case.network.label, case.data.name, case.key): case for case in cases
-            }.values()
-        )
+        keys = ((case.network.label, case.data.name, case.key) for case in cases)
+        return list(dict(zip(keys, cases, strict=True)).values())
 
 
 def error_times(times: int | tuple[int, ...], n: int) -> tuple[int, ...]:

@@ -3,8 +3,10 @@ each result as it finishes.
 
 The folder of a sweep holds
 
-    journal.jsonl     a line for each finished case; one that a kill has cut off is skipped, and its case runs again
-    results.csv       the table: a row for each case and time, written again at the end of each run
+- journal.jsonl: a line for each finished case. One that a kill has cut off is skipped,
+  and its case runs again.
+- results.csv: the table, a row for each case and time, written again at the end of each
+  run.
 
 The error at time t is the paper's, `metrics.error_curve` to rounding. It is computed
 from sums of (s_i - y_j)^2 over the samples up to t, for every source i and output j.
@@ -109,20 +111,12 @@ def run_case(case: Case) -> Outcome:
     except (ArithmeticError, ValueError) as error:
         # Parameters that the rule refuses, for example a learning rate above its limit,
         # or an overflow.
-        status = (
-            f"diverged at sample {error.sample}"
-            if isinstance(error, DivergenceError)
-            else str(error)
-        )
-        return Outcome(
-            case.key,
-            status,
-            None,
-            None,
-            0,
-            time.perf_counter() - started,
-            samples.condition,
-        )
+        status = str(error)
+        if isinstance(error, DivergenceError):
+            status = f"diverged at sample {error.sample}"
+        seconds = time.perf_counter() - started
+        failed = (None, None, 0, seconds, samples.condition)
+        return Outcome(case.key, status, *failed)
     errors = matched_errors(samples.S, Y, case.times)
     repairs = sum(getattr(model, "repairs_", {}).values())
     return Outcome(
@@ -136,21 +130,16 @@ def held_out_scores(samples: CaseData, transformer: Any, model: Any) -> dict[str
     """
     S = samples.held_out_S
     X = samples.held_out_X
-    A = samples.A
     if not len(S) or not hasattr(model, "transform"):
         return {}
     Y = model.transform(X if transformer is None else transformer.transform(X))
-    scores = {
-        "sinr": metrics.sinr(S, Y),
-        "held_out_error": metrics.permutation_error(S, Y),
-    }
-    if A is not None and hasattr(model, "components_"):
-        unmixing = (
-            model.components_
-            if transformer is None
-            else model.components_ @ transformer.components_
-        )
-        scores["amari"] = metrics.amari_distance(unmixing @ A)
+    error = metrics.permutation_error(S, Y)
+    scores = {"sinr": metrics.sinr(S, Y), "held_out_error": error}
+    if samples.A is not None and hasattr(model, "components_"):
+        W = model.components_
+        if transformer is not None:
+            W = W @ transformer.components_
+        scores["amari"] = metrics.amari_distance(W @ samples.A)
     return scores
 
 
@@ -166,12 +155,12 @@ def learn(case: Case) -> tuple[Any, Any, np.ndarray, np.ndarray, np.ndarray]:
         warnings.catch_warnings(action="ignore", category=ConvergenceWarning),
     ):
         transformer, model = case.start()
-        X = X if transformer is None else transformer.fit_transform(X)
-        Y = (
-            model.partial_fit_transform(X)
-            if is_online(model)
-            else model.fit_transform(X, S)
-        )
+        if transformer is not None:
+            X = transformer.fit_transform(X)
+        if is_online(model):
+            Y = model.partial_fit_transform(X)
+        else:
+            Y = model.fit_transform(X, S)
         return transformer, model, S, X, Y
 
 
@@ -196,9 +185,8 @@ def matched_errors(
             sums[:, i, j] = np.add.reduceat((s - y) ** 2, [0, *ends[:-1]])
     sums = np.cumsum(sums, axis=0)
     sources, outputs = linear_sum_assignment(sums[-1])
-    matched = dict(
-        zip(ends, sums[:, sources, outputs].sum(axis=1).tolist(), strict=True)
-    )
+    squares = sums[:, sources, outputs].sum(axis=1)
+    matched = dict(zip(ends, squares.tolist(), strict=True))
     errors = [matched[t] / (t * d) for t in times]
     return errors, (matched[n] - matched.get(n - tail, 0.0)) / (tail * d)
 
@@ -221,32 +209,23 @@ def _run_in_processes(cases: Sequence[Case], n_jobs: int) -> Generator[Outcome]:
     _compile_networks(cases)
     # joblib reuses workers whose arguments are equal: not those that loaded another
     # version of a user's estimator.
-    start = (
-        os.getpid(),
-        *sorted({source_digest(case.network.cls) for case in cases}),
-        *sys.path,
-    )
-    # One thread also for libraries that a case loads, which `one_blas_thread` does not
-    # know.
-    form = {
-        "backend": "loky",
-        "inner_max_num_threads": 1,
+    digests = sorted({source_digest(case.network.cls) for case in cases})
+    options = {
+        "inner_max_num_threads": 1,  # of libraries that `one_blas_thread` does not know
         "initializer": _start_worker,
-        "initargs": start,
+        "initargs": (os.getpid(), *digests, *sys.path),
     }
-    return _run_by_joblib(cases, n_jobs, **form)
+    return _run_by_joblib(cases, n_jobs, backend="loky", **options)
 
 
 def _run_on_cluster(cases: Sequence[Case], scheduler: str) -> Generator[Outcome]:
     distributed = import_optional("distributed", "a scheduler", "dask")
-    with errors_named(
-        f"scheduler={scheduler!r} does not answer, start one with `dask scheduler`"
-    ):
+    where = f"scheduler={scheduler!r} does not answer, start one with `dask scheduler`"
+    with errors_named(where):
         client = distributed.Client(scheduler, timeout=10, set_as_default=False)
+    options = {"client": client, "wait_for_workers_timeout": 30}
     try:
-        yield from _run_by_joblib(
-            cases, -1, backend="dask", client=client, wait_for_workers_timeout=30
-        )
+        yield from _run_by_joblib(cases, -1, backend="dask", **options)
     finally:
         client.close(timeout=3)
 
@@ -276,14 +255,10 @@ def _compile_networks(cases: Sequence[Case]) -> None:
     """Compile every network in this process, on a few samples: the workers load the
     machine code from the cache.
     """
-    for case in {
-        (case.network, case.dtype): case
-        for case in cases
-        if is_online(case.network.cls)
-    }.values():
-        # enough for a network that starts from a first block
+    online = (case for case in cases if is_online(case.network.cls))
+    for case in {(case.network, case.dtype): case for case in online}.values():
         d = case.data.d
-        T = 100 + 24 * case.data.d
+        T = 100 + 24 * d  # enough for a network that starts from a first block
         data = DataEntry.read(Path(), {"kind": "sparse_uniform", "d": d, "T": T})
         run_case(replace(case, data=data, times=(T,)))
 
@@ -341,20 +316,22 @@ def run(
 
     Examples
     --------
-    >>> from bionica import sweep
-    >>> table = sweep.run({
-    ...     "seeds": 2,
-    ...     "data": [{"kind": "sparse_uniform", "d": 3, "T": 2000, "mixing": "d3"}],
-    ...     "network": [{"name": "TwoCompartmentNICA", "published": "d3", "grid": {"tau": [0.5, 0.8]}}],
-    ... })
+    >>> from bionica.circuits import sweep
+    >>> data = {"kind": "sparse_uniform", "d": 3, "T": 2000, "mixing": "d3"}
+    >>> network = {"name": "TwoCompartmentNICA", "published": "d3"}
+    >>> network["grid"] = {"tau": [0.5, 0.8]}
+    >>> table = sweep.run({"seeds": 2, "data": [data], "network": [network]})
     >>> len(table), [row["tau"] for row in table.best()]
     (4, [0.5])
     """
     sweep = Sweep(plan, output, n_jobs=n_jobs, scheduler=scheduler, force=force)
     total = len(sweep.outcomes) + len(sweep.missing)
-    return sweep.run(
-        lambda case: progress(len(sweep.outcomes), total) if progress else None
-    )
+
+    def done(case: Case) -> None:
+        if progress:
+            progress(len(sweep.outcomes), total)
+
+    return sweep.run(done)
 
 
 class Sweep:
@@ -372,28 +349,22 @@ class Sweep:
         force: bool = False,
         **options: Any,
     ):
-        if not isinstance(plan, Plan):
-            plan = (
-                Plan.from_dict(plan)
-                if isinstance(plan, Mapping)
-                else Plan.from_toml(plan)
-            )
-        self.plan, self.cases, self.outcomes = plan, plan.cases(), dict[str, Outcome]()
-        keys = {case.key: case for case in self.cases}
+        if isinstance(plan, Mapping):
+            plan = Plan.from_dict(plan)
+        elif not isinstance(plan, Plan):
+            plan = Plan.from_toml(plan)
+        self.plan = plan
+        self.cases = plan.cases()
+        self.missing = {case.key: case for case in self.cases}
+        self.outcomes: dict[str, Outcome] = {}
         self.folder = None if output is None else Path(output)
         if self.folder is not None:
             check_folder(self.folder, [RESULTS], replace=force)
             known = {} if force else read_journal(self.folder / JOURNAL)
-            times = {key: len(case.times) for key, case in keys.items()}
-            known = {key: one for key, one in known.items() if key in keys}
-            self.outcomes = {
-                key: one
-                for key, one in known.items()
-                if len(one.error or ()) in (0, times[key])
-            }
-        self.missing = {
-            key: case for key, case in keys.items() if key not in self.outcomes
-        }
+            for key in known.keys() & self.missing.keys():
+                if len(known[key].error or ()) in (0, len(self.missing[key].times)):
+                    self.outcomes[key] = known[key]
+                    del self.missing[key]
         self.engine, self._run_cases = self._choose_engine(**options)
 
     def run(self, done: Callable[[Case], object] = lambda case: None) -> Table:
@@ -423,45 +394,27 @@ class Sweep:
     def _table(self) -> Table:
         """Join the cases with their outcomes; a case that has not run has no row."""
         rows: list[Row] = []
-        swept = list(
-            dict.fromkeys(
-                name
-                for network in self.plan.networks
-                for name, _ in network.settings[0]
-            )
-        )
-        names = (
-            "last_tenth",
-            *HELD_OUT,
-            "condition",
-            "status",
-            "repairs",
-            "seconds",
-            "versions",
-            "machine",
-        )
+        settings = [network.settings[0] for network in self.plan.networks]
+        swept = list(dict.fromkeys(name for params in settings for name, _ in params))
+        names = ["last_tenth", *HELD_OUT, "condition", "status", "repairs", "seconds"]
+        names += ["versions", "machine"]
         for case in self.cases:
             outcome = self.outcomes.get(case.key)
-            if outcome is not None:
-                params = case.estimator().get_params(deep=False)
-                head: Row = {
-                    "case": case.key,
-                    "data": case.data.name,
-                    "network": case.network.label,
-                }
-                head |= {
-                    **{name: params.get(name) for name in swept},
-                    "seed": case.seed,
-                    "dtype": case.dtype,
-                }
-                tail = {name: getattr(outcome, name) for name in names}
-                errors: Sequence[float | None] = outcome.error or [None] * len(
-                    case.times
-                )
-                rows += [
-                    {**head, "t": t, "error": error, **tail}
-                    for t, error in zip(case.times, errors, strict=True)
-                ]
+            if outcome is None:
+                continue
+            params = case.estimator().get_params(deep=False)
+            head: Row = {
+                "case": case.key,
+                "data": case.data.name,
+                "network": case.network.label,
+                **{name: params.get(name) for name in swept},
+                "seed": case.seed,
+                "dtype": case.dtype,
+            }
+            tail = {name: getattr(outcome, name) for name in names}
+            errors: Sequence[Any] = outcome.error or [None] * len(case.times)
+            for t, error in zip(case.times, errors, strict=True):
+                rows.append({**head, "t": t, "error": error, **tail})
         return Table(rows, swept)
 
     def _choose_engine(
@@ -479,10 +432,8 @@ class Sweep:
         if scheduler is not None:
             return f"Dask at {scheduler}", partial(_run_on_cluster, scheduler=scheduler)
         workers = min(int(effective_n_jobs(n_jobs)), max(1, len(self.missing)))
-        if (
-            n_jobs < 0
-            and sum(case.cost for case in self.missing.values()) < SMALL_SWEEP
-        ):
+        cost = sum(case.cost for case in self.missing.values())
+        if n_jobs < 0 and cost < SMALL_SWEEP:
             workers = 1
         name = "1 process" if workers == 1 else f"{workers} processes"
         return name, partial(_run_in_processes, n_jobs=workers)

@@ -45,9 +45,10 @@ class Table(list[Row]):
 
     Examples
     --------
-    >>> from bionica import sweep
+    >>> from bionica.circuits import sweep
     >>> data = {"kind": "sparse_uniform", "d": 2, "T": 500, "mixing": "random"}
-    >>> table = sweep.run({"seeds": 2, "data": [data], "network": [{"name": "StreamingNICA"}]}, n_jobs=1)
+    >>> networks = [{"name": "StreamingNICA"}]
+    >>> table = sweep.run({"seeds": 2, "data": [data], "network": networks}, n_jobs=1)
     >>> len(table), table[0]["network"], table[0]["status"]
     (2, 'StreamingNICA', 'ok')
     """
@@ -62,10 +63,8 @@ class Table(list[Row]):
         """
         best: dict[tuple[str, str], Row] = {}
         for row in self.final_errors():
-            first = best.setdefault(
-                (row["data"], row["network"]), {**row, "settings": 0}
-            )
-            first["settings"] += 1
+            key = row["data"], row["network"]
+            best.setdefault(key, {**row, "settings": 0})["settings"] += 1
         return list(best.values())
 
     def final_errors(self) -> list[Row]:
@@ -82,27 +81,16 @@ class Table(list[Row]):
         last = {(row["case"], row["data"], row["network"]): row for row in self}
         for head, rows in self._groups(last.values()):
             good = [row for row in rows if row["error"] is not None]
-            errors, tails = (
-                np.array([row[name] for row in good])
-                for name in ("error", "last_tenth")
-            )
-            summary: Row = dict.fromkeys(
-                (*_MEANS, "median", "least", "largest", "last_tenth")
-            )
+            errors = np.array([row["error"] for row in good])
+            names = (*_MEANS, "median", "least", "largest", "last_tenth")
+            summary: Row = dict.fromkeys(names)
             if good:
-                numbers = (
-                    *_means(errors),
-                    np.median(errors),
-                    errors.min(),
-                    errors.max(),
-                    tails.mean(),
-                )
-                summary = dict(zip(summary, map(float, numbers), strict=True))
+                spread = (np.median(errors), errors.min(), errors.max())
+                tail = np.mean([row["last_tenth"] for row in good])
+                numbers = map(float, (*_means(errors), *spread, tail))
+                summary = dict(zip(names, numbers, strict=True))
             scores = [row["sinr"] for row in good if row.get("sinr") is not None]
-            summary["sinr"] = float(np.median(scores)) if scores else None
             failed = len(rows) - len(good)
-            seconds = float(np.mean([row["seconds"] for row in rows]))
-            summary |= {"error": inf if failed else summary["mean"], "seconds": seconds}
             finals.append(
                 {
                     **head,
@@ -110,13 +98,17 @@ class Table(list[Row]):
                     "n_samples": rows[0]["t"],
                     "failed": failed,
                     **summary,
+                    "sinr": float(np.median(scores)) if scores else None,
+                    "error": inf if failed else summary["mean"],
+                    "seconds": float(np.mean([row["seconds"] for row in rows])),
                 }
             )
         order = list(dict.fromkeys((row["data"], row["network"]) for row in finals))
-        return sorted(
-            finals,
-            key=lambda row: (order.index((row["data"], row["network"])), row["error"]),
-        )
+
+        def rank(row: Row) -> tuple[int, float]:
+            return order.index((row["data"], row["network"])), row["error"]
+
+        return sorted(finals, key=rank)
 
     def curves(self) -> list[Row]:
         """The error of every setting at every time, over the seeds that did not fail,
@@ -131,14 +123,8 @@ class Table(list[Row]):
             times = list(dict.fromkeys(row["t"] for row in rows))
             errors = np.array([row["error"] for row in rows]).reshape(-1, len(times))
             for t, numbers in zip(times, _means(errors).T.tolist(), strict=True):
-                curves.append(
-                    {
-                        **head,
-                        "t": t,
-                        **dict(zip(_MEANS, numbers, strict=True)),
-                        "runs": len(errors),
-                    }
-                )
+                means = dict(zip(_MEANS, numbers, strict=True))
+                curves.append({**head, "t": t, **means, "runs": len(errors)})
         return curves
 
     def _groups(self, rows: Iterable[Row]) -> Iterable[tuple[Row, list[Row]]]:
@@ -165,11 +151,5 @@ def _means(errors: np.ndarray) -> np.ndarray:
     low, high = np.quantile(counts @ errors / n, (0.05, 0.95), axis=0)
     mean = logs.mean(axis=0)
     deviation = logs.std(axis=0)
-    return np.array(
-        [
-            errors.mean(axis=0),
-            low,
-            high,
-            *np.exp([mean, mean - deviation, mean + deviation]),
-        ]
-    )
+    geometric = np.exp([mean, mean - deviation, mean + deviation])
+    return np.array([errors.mean(axis=0), low, high, *geometric])

@@ -1,31 +1,43 @@
-"""The number of sources, counted by rough minimum-volume cones: `mixtures.verdict.count` with
-`fit.rough_cones`.
+"""Rough minimum-volume cones, which are compared to count the sources
+(`mixtures.verdict.count`).
 """
 
 from typing import Any
 
-from numpy.typing import NDArray
+import numpy.typing as npt
 
-from bionica.core.blas import one_blas_thread
-from bionica.mixtures.cone.fit import rough_cones
-from bionica.mixtures.verdict import count
-from bionica.mixtures.verdict.findings import unsaturated
+from bionica.core.blocks import row_sample
+from bionica.mixtures.cone.fit import successive_projection
+from bionica.mixtures.cone.objective import (
+    Wall,
+    feasible,
+    minimise_on_all,
+    unweighted,
+)
+
+Array = npt.NDArray[Any]
+
+_FEW = 300  # samples: in more, successive projection finds the largest noise
+# c and m of the walls, one after the other; the last two cones are compared
+_ROUGH = (10.0, 0.0), (1.0, 0.0)
+_ROUGH_SPECTRA = (1.0, 1e2), (1.0, 1e3), (1.0, 1e4)
+_WIDTH = 1e-3  # of the mean of an output: of a wall without noise
 
 
-def count_sources(X: NDArray[Any], *, most: int = 12, seed: int = 0) -> count.Count:
-    """Count the sources of the samples X (n, k), finite; a few thousand are enough. In
-    white noise, more than `most` are counted.
-
-    Samples with saturated cells are left out: a ceiling bends the mixtures, and would
-    be counted as sources.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> rng = np.random.default_rng(0)
-    >>> S, A = rng.exponential(size=(2000, 3)), rng.random((3, 8))
-    >>> count_sources(S @ A + 0.01 * rng.standard_normal((2000, 8))).n_sources
-    3
+def rough_cones(U: Array, B: Array, variance: float) -> list[Array]:
+    """Two cones of the samples U (n, d) inside walls that differ in hardness; none if
+    there is no cone. B as in `Data`.
     """
-    with one_blas_thread():
-        return count.count_sources(unsaturated(X), rough_cones, most=most, seed=seed)
+    data = unweighted(U)._replace(B=B)
+    cones = []
+    try:
+        V = successive_projection(unweighted(U[row_sample(*U.shape, most=_FEW)]))
+        if not feasible(V, data):
+            data = data._replace(B=B[:0])
+        for c, m in _ROUGH_SPECTRA if len(data.B) else _ROUGH:
+            wall = Wall.uniform(len(V), c, variance, _WIDTH, m)
+            V = minimise_on_all(V, data, wall, tol=_WIDTH)[0]
+            cones.append(V)
+    except (ArithmeticError, ValueError):  # samples do not determine the facets
+        return []
+    return cones[-2:]

@@ -8,7 +8,8 @@ wall (`objective`), until neither changes. If no noise is seen, the better cone 
 tightened by linear programs (Chan et al. 2009): det V is linear in each row, and with
 the other rows fixed the best row V_i solves
 
-    maximise det V    subject to    V_i u >= 0 for all samples u,   V_i u_bar = 1.                                        (7)
+    maximise det V    subject to    V_i u >= 0 for all samples u,
+                                    V_i u_bar = 1.                               (7)
 
 If the noise of an output exceeds its mean, facets cannot be seen. Then the cone is that
 of nonnegative ICA, unless X is nonnegative.
@@ -20,8 +21,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment, linprog
 
-from bionica.core.blocks import row_sample
 from bionica.mixtures.cone.noise import (
+    EDGES,
     FIRST_C,
     NO_NOISE,
     Channels,
@@ -108,9 +109,7 @@ def hold_mean(V: Array, data: Data) -> Array:
     missing = np.maximum(LEAST_MEAN * rms - V @ data.mean, 0)
     V = np.array(V)
     for i in np.flatnonzero(missing):
-        held = (
-            np.delete(data.known, i, axis=1) if i < data.known.shape[1] else data.known
-        )
+        held = np.delete(data.known, [i] if i < data.known.shape[1] else [], axis=1)
         towards = data.mean - held @ np.linalg.lstsq(held, data.mean, rcond=None)[0]
         V[i] += missing[i] * towards / max(float(towards @ data.mean), 1e-300)
     return np.asarray(V / np.maximum(V @ data.mean, 1e-300)[:, None])
@@ -134,13 +133,12 @@ def hold_known(V: Array, data: Data) -> Array:
     come first.
     """
     if not data.known.size:
-        return np.asarray(V)
+        return V
     edges = np.linalg.inv(V)
     cosines = data.known.T @ edges / np.linalg.norm(edges, axis=0)
     replaced = linear_sum_assignment(-cosines)[1]
-    return np.asarray(
-        np.linalg.pinv(np.hstack([data.known, np.delete(edges, replaced, axis=1)]))
-    )
+    others = np.delete(edges, replaced, axis=1)
+    return np.linalg.pinv(np.hstack([data.known, others]))
 
 
 def in_order(V: Array, data: Data) -> Array:
@@ -149,9 +147,8 @@ def in_order(V: Array, data: Data) -> Array:
     """
     p = data.known.shape[1]
     errors = np.einsum("jk,ikl,jl->ij", V[p:], data.amounts[p:], V[p:])
-    return np.vstack(
-        [V[:p], V[p:][linear_sum_assignment(np.log(np.maximum(errors, 1e-300)))[1]]]
-    )
+    order = linear_sum_assignment(np.log(np.maximum(errors, 1e-300)))[1]
+    return np.vstack([V[:p], V[p:][order]])
 
 
 # --- the cone of coordinates
@@ -168,14 +165,16 @@ def fit_cone(
     starts = [] if rotated is None else [hold_mean(rotated, data)]
     starts.append(successive_projection(data))
     starts = [in_order(V, data) for V in starts if feasible(V, data)] or starts
-    soft = [False] if variance else [True] if variance == 0 else [False, True]
+    soft = [False, True] if variance is None else [not variance]
     best, *others = [
         _descend(data, V, variance, first) for V in starts for first in soft
     ]
     ambiguity = 0.0
     for cone in others:
         best, ambiguity = better(data, best, cone, ambiguity)
-    return (best if best.wall.variance.any() else without_noise(data, best)), ambiguity
+    if not best.wall.variance.any():
+        best = without_noise(data, best)
+    return best, ambiguity
 
 
 def _descend(data: Data, V: Array, variance: float | None, soft: bool) -> Cone:
@@ -185,22 +184,19 @@ def _descend(data: Data, V: Array, variance: float | None, soft: bool) -> Cone:
     Noise that is not known is first what lies below zero. A soft wall first helps a
     start that is far, and pushes sparse sources into a wrong cone.
     """
-    level = np.ones(len(V))
+    d = len(V)
     n_iter = 0
     if soft:
-        wall = Wall(FIRST_C * level, 0 * level, _SOFT * level, _HARD * level)
+        wall = Wall.uniform(d, FIRST_C, 0.0, _SOFT, _HARD)
         V, _, n_iter = minimise_on_all(V, data, wall, tol=_STILL * _SOFT)
     if variance == 0:
         return Cone(V, wall, n_iter, True)
     V, Y = data.outputs(V)
     # Eq. (6) for a density, of what lies below zero.
-    tails = (
-        1.5
-        * (np.minimum(Y, 0) ** 2 @ data.weights)
-        / np.maximum((Y < 0) @ data.weights, 1e-300)
-    )
+    below = (Y < 0) @ data.weights
+    tails = 1.5 * (np.minimum(Y, 0) ** 2 @ data.weights) / np.maximum(below, 1e-300)
     shown = np.median(np.maximum(tails, 1e-16) / np.sum(V**2, axis=1))
-    wall = Wall(np.nan * level, (variance or shown) * level, 0 * level, _HARD * level)
+    wall = Wall.uniform(d, np.nan, variance or shown, 0.0, _HARD)
     return settle_walls(data, Cone(V, wall, n_iter, False), known=variance is not None)
 
 
@@ -221,15 +217,13 @@ def better(
     needed = [float(np.median(cone.wall.variance)) for cone in (first, second)]
     if first.converged and second.converged:
         # the same wall for all facets, whose order may differ
-        level = np.ones_like(first.wall.c)
+        d = len(first.V)
         c = min(np.exp(np.log(cone.wall.c).mean()) for cone in (first, second))
         e = min(np.median(cone.wall.e) for cone in (first, second))
-        wall = first.wall._replace(
-            c=level * c, variance=level * min(needed), e=level * max(e, NO_NOISE)
-        )
-        gain = (objective(first.V, data, wall) - objective(second.V, data, wall)) / len(
-            level
-        )
+        wall = Wall.uniform(d, c, min(needed), max(e, NO_NOISE))
+        wall = wall._replace(m=first.wall.m)
+        gain = objective(first.V, data, wall) - objective(second.V, data, wall)
+        gain /= d
     if abs(gain) < _TIE:
         angle = float(match(np.linalg.inv(first.V), np.linalg.inv(second.V))[1].max())
         return (second if needed[1] < needed[0] else first), max(ambiguity, angle)
@@ -268,12 +262,8 @@ def settle_walls(
         tol = _STOP * float(np.min(np.sqrt(wall.variance) * size))
         moved, turn, iterations = minimise_on_all(V, data, wall, tol=tol)
         n_iter += iterations
-        if (
-            not max(
-                turn, np.max(np.sqrt(wall.variance) * np.linalg.norm(moved, axis=1))
-            )
-            < LOST
-        ):
+        noise = np.sqrt(wall.variance) * np.linalg.norm(moved, axis=1)
+        if not max(turn, noise.max()) < LOST:
             if not len(data.B):  # `fit_data` falls back to nonnegative ICA
                 break
             hardness *= _HARDER
@@ -284,45 +274,11 @@ def settle_walls(
     return Cone(V, wall, n_iter, False)
 
 
-# --- rough cones, which are compared to count the sources
-
-_FEW = 300  # samples: in more, successive projection finds the largest noise
-# c and m of the walls, one after the other; the last two cones are compared
-_ROUGH = (10.0, 0.0), (1.0, 0.0)
-_ROUGH_SPECTRA = (1.0, 1e2), (1.0, 1e3), (1.0, 1e4)
-_WIDTH = 1e-3  # of the mean of an output: of a wall without noise
-
-
-def rough_cones(U: Array, B: Array, variance: float) -> list[Array]:
-    """Two cones of the samples U (n, d) inside walls that differ in hardness; none if
-    there is no cone. B as in `Data`.
-    """
-    data = unweighted(U)._replace(B=B)
-    try:
-        V = successive_projection(unweighted(U[row_sample(*U.shape, most=_FEW)]))
-        cones = []
-        data = data if feasible(V, data) else data._replace(B=B[:0])
-        for c, m in _ROUGH_SPECTRA if len(data.B) else _ROUGH:
-            V = minimise_on_all(
-                V,
-                data,
-                Wall(*(np.full(len(V), x) for x in (c, variance, _WIDTH, m))),
-                tol=_WIDTH,
-            )[0]
-            cones.append(V)
-        return cones[-2:]
-    except (
-        ArithmeticError,
-        ValueError,
-        np.linalg.LinAlgError,
-    ):  # samples do not determine the facets
-        return []
-
-
 # --- the cone without noise, exactly
 
 # of a coefficient of a row: the first with which the row holds all samples
 _MOST_CHANGE = (0.5, 5.0, 50.0)
+_EXACT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
 
 def without_noise(data: Data, cone: Cone) -> Cone:
@@ -338,21 +294,18 @@ def without_noise(data: Data, cone: Cone) -> Cone:
 
 
 def _spectra_hold(V: Array, data: Data) -> bool:
-    """Whether the spectra of V have no negative entries to speak of, or may have them."""
+    """Whether the spectra of V have next to no negative entries, or may have them."""
     A = data.B @ np.linalg.inv(V)
-    return bool(
-        (
-            np.sum(np.minimum(A, 0) ** 2, axis=0) <= _NEGATIVE * np.sum(A**2, axis=0)
-        ).all()
-    )
+    negative = np.sum(np.minimum(A, 0) ** 2, axis=0)
+    return bool((negative <= _NEGATIVE * np.sum(A**2, axis=0)).all())
 
 
 def tighten(U: Array, V: Array, mean: Array) -> tuple[Array, int, bool]:
-    """The smallest cone around U (n_samples, d), from V near it: V with V u_bar = 1,
-    the sweeps, and whether rows have settled.
+    """The smallest cone around U (n_samples, d), from V near it.
 
-    Only the samples nearest to a facet, in angle, are given to its linear program (7);
-    the next sweep adds those that it missed.
+    Return V with V u_bar = 1, the sweeps, and whether rows have settled. Only the
+    samples nearest to a facet, in angle, are given to its linear program (7); the next
+    sweep adds those that it missed.
     """
     d = len(V)
     n = len(U)
@@ -366,9 +319,8 @@ def tighten(U: Array, V: Array, mean: Array) -> tuple[Array, int, bool]:
         angle = np.divide(Y, size, out=np.full_like(Y, np.inf), where=size > 1e-8)
         P = np.eye(d)
         for i, row in enumerate(angle):
-            candidates[i] = np.union1d(
-                candidates[i], np.argpartition(row, nearest)[: nearest + 1]
-            )
+            near = np.argpartition(row, nearest)[: nearest + 1]
+            candidates[i] = np.union1d(candidates[i], near)
             P[i] = _best_row(P, i, Y[:, candidates[i]])
         V = P @ V
         V = V / (V @ mean)[:, None]
@@ -391,10 +343,7 @@ def _best_row(P: Array, i: int, near: Array) -> Array:
             b_eq=[1.0],
             bounds=np.stack([P[i] - change, P[i] + change], axis=1),
             method="highs",
-            options={
-                "primal_feasibility_tolerance": 1e-10,
-                "dual_feasibility_tolerance": 1e-10,
-            },
+            options=_EXACT,
         )
         if solution.x is not None and -solution.fun > 1e-3:
             return np.asarray(solution.x)
@@ -442,16 +391,18 @@ class Fit(NamedTuple):
     nonnegative: bool
     ambiguity: float
 
+    def near(self, Z: Array) -> Array:
+        """Which of the samples Z (n, q) are near a facet."""
+        limits = EDGES[-1] * self.cone.noise[:, None]
+        return np.asarray((self.components @ Z.T < limits).any(axis=0))
+
 
 def largest_distance(distance: Array, outliers: float) -> float:
     """Beyond which samples are outliers: a share `outliers` of them, and three standard
     errors of that number.
     """
-    return float(
-        np.quantile(
-            distance, max(1 - outliers - 3 * np.sqrt(outliers / len(distance)), 0.3)
-        )
-    )
+    inside = 1 - outliers - 3 * np.sqrt(outliers / len(distance))
+    return float(np.quantile(distance, max(inside, 0.3)))
 
 
 def distance_outside(Z: Array, fit: Fit) -> Array:
@@ -459,15 +410,12 @@ def distance_outside(Z: Array, fit: Fit) -> Array:
     facet, in units of the noise.
     """
     at = fit.coordinates
-    V = fit.cone.V
+    V = fit.cone.V / np.linalg.norm(fit.cone.V, axis=1)[:, None]
     U = Z @ at.matrix.T
-    scale = (
-        np.maximum(at.channel_noise, 1e-300)
-        if at.channel_noise.any()
-        else np.ones(Z.shape[1])
-    )
+    noise = at.channel_noise
+    scale = np.maximum(noise, 1e-300) if noise.any() else 1.0
     off = np.sum(((Z - U @ at.inverse.T) / scale) ** 2, axis=1)
-    beyond = np.minimum(np.min(V @ U.T / np.linalg.norm(V, axis=1)[:, None], axis=0), 0)
+    beyond = np.minimum(np.min(V @ U.T, axis=0), 0)
     return np.asarray(np.sqrt(off + beyond**2))
 
 
@@ -483,12 +431,10 @@ def data_of(
     """Samples Z (n, q) of the channels, whose mean is `mean` (q,), in coordinates; a
     wall on the spectra if `nonnegative`.
     """
-    noise = (
-        at.channel_noise
-        if at.variance and at.channel_noise.all()
-        else np.ones(len(at.channel_noise))
-    )
-    B = channels.lifted(at.inverse / noise[:, None])
+    B = at.inverse
+    if at.variance and at.channel_noise.all():
+        B = B / at.channel_noise[:, None]
+    B = channels.lifted(B)
     edges = at.matrix @ channels.rows(settings.known.T, weighted=False).T
     K = np.zeros((len(at.matrix),) * 3)
     if settings.given is not None:
@@ -517,41 +463,32 @@ def between_ends(data: Data, cone: Cone) -> Cone:
     smallest cone so much more that spectra are not negative.
     """
     L = np.linalg.cholesky((data.U.T * data.weights) @ data.U)
-    B = data.B @ L
-    channels = unweighted(B)._replace(B=data.U @ np.linalg.inv(L).T, known=data.known)
+    whitened = data.U @ np.linalg.inv(L).T
+    channels = unweighted(data.B @ L)._replace(B=whitened, known=data.known)
     variance = float(np.median(cone.wall.variance)) / len(data.U)
-    one = np.ones(len(L))
     V = np.linalg.inv(cone.V @ L).T
-    wall = Wall(
-        FIRST_C * one, variance * one, (0.0 if variance else _SOFT) * one, _HARD * one
-    )
-    width = np.sqrt(
-        wall.variance * np.sum(channels.outputs(V)[0] ** 2, axis=1) + wall.e**2
-    )
-    largest = Cone(
-        minimise_on_all(V, channels, wall, tol=1e-2 * float(width.min()))[0],
-        wall,
-        0,
-        True,
-    )
-    small, large = (
-        _LEAST_TOUCHED
-        + (side.outputs(end.V)[1] < 2 * end.noise[:, None]).mean(axis=1).min()
-        for side, end in ((data, cone), (channels, largest))
-    )
-    step = data.outputs(np.linalg.inv(L @ largest.V.T))[0] - cone.V
+    wall = Wall.uniform(len(L), FIRST_C, variance, 0.0 if variance else _SOFT, _HARD)
+    width = wall.width(channels.outputs(V)[0])
+    V, _, n_iter = minimise_on_all(V, channels, wall, tol=1e-2 * float(width.min()))
+    small = _touched(data, cone)
+    large = _touched(channels, Cone(V, wall, n_iter, True))
+    step = data.outputs(np.linalg.inv(L @ V.T))[0] - cone.V
     low = 0.0
-    share = large / (small + large)
-    high = share
+    high = share = large / (small + large)
     # bisection: with coarser steps, rounding would decide between two of them
     for _ in range(MAX_ROUNDS):
-        low, high = (
-            (share, high)
-            if _spectra_hold(cone.V + share * step, data)
-            else (low, share)
-        )
+        if _spectra_hold(cone.V + share * step, data):
+            low = share
+        else:
+            high = share
         share = (low + high) / 2
     return cone._replace(V=cone.V + low * step)
+
+
+def _touched(data: Data, cone: Cone) -> float:
+    """What the least touched facet counts for: the share of samples that touch it."""
+    near = data.outputs(cone.V)[1] < 2 * cone.noise[:, None]
+    return _LEAST_TOUCHED + float(near.mean(axis=1).min())
 
 
 def fit_data(
@@ -568,58 +505,69 @@ def fit_data(
     `start`: the fit to a sample of them.
     """
     d = len(at.matrix)
-    ambiguity = 0.0
+    ambiguity = 0.0 if start is None else start.ambiguity
     # Without a mean no cone holds the samples: the rotation is arbitrary.
-    has_mean = bool(
-        data.mean @ data.mean > 1e-12 * float(data.weights @ np.sum(data.U**2, axis=1))
-    )
+    energy = float(data.weights @ np.sum(data.U**2, axis=1))
+    has_mean = bool(data.mean @ data.mean > 1e-12 * energy)
     if not has_mean:
         rotated = rotation(data, 0.0, rng)
-        zero = np.zeros(d)
-        cone = Cone(
-            np.eye(d) if rotated is None else rotated,
-            Wall(zero + 1, zero, zero, zero),
-            0,
-            False,
-        )
+        V = np.eye(d) if rotated is None else rotated
+        cone = Cone(V, Wall.uniform(d, 1.0, 0.0, 0.0), 0, False)
     else:
         if len(data.B) and not feasible(successive_projection(data), data):
             # most samples are negative, and so are all spectra that could be meant
             data = data._replace(B=data.B[:0])
         if start is None:
             cone, ambiguity = fit_cone(data, at.variance if at.known else None, rng)
-        elif start.cone.noise.any():
-            cone = start.cone
-            ambiguity = start.ambiguity
-            wall = (
-                cone.wall._replace(variance=np.full(d, at.variance))
-                if at.known
-                else cone.wall
-            )
-            cone = settle_walls(data, cone._replace(wall=wall), known=at.known)
         else:
-            cone = without_noise(data, start.cone)
-            ambiguity = start.ambiguity
-        if channels.estimate and at.variance and (len(data.B) or at.doubtful):
-            # Real data differ from the model by more than noise, and only part of it is
-            # seen in the directions left out. The tails of the outputs, eq. (6), show
-            # all of it. Without a wall on the spectra the cone would shrink.
-            tails = settle_walls(data, cone, known=False, prior=at.variance)
-            cone = tails if tails.converged and tails.wall.variance.any() else cone
-        if curve and len(data.B) and d > 1:
-            middle = between_ends(data._replace(known=data.known[:, :0]), cone).V
-            cone = cone._replace(V=data.outputs(hold_known(middle, data))[0])
-        if not len(data.B) and cone.noise.max() > 1:
-            rotated = rotation(data, at.variance, rng)
-            cone = (
-                cone
-                if rotated is None
-                else cone._replace(V=in_order(hold_mean(rotated, data), data))
-            )
+            cone = _continued(data, at, start.cone)
+        cone = _adapted(data, at, cone, channels.estimate, curve, rng)
     Y = cone.V @ data.U.T
-    negativity = float(np.sum(np.minimum(Y, 0) ** 2 @ data.weights)) / max(
-        float(np.sum(Y**2 @ data.weights)), 1e-300
+    negative = float(np.sum(np.minimum(Y, 0) ** 2 @ data.weights))
+    return Fit(
+        cone.V @ at.matrix,
+        at.inverse @ np.linalg.inv(cone.V),
+        at,
+        cone,
+        negative / max(float(np.sum(Y**2 @ data.weights)), 1e-300),
+        has_mean,
+        bool(len(data.B)),
+        ambiguity,
     )
-    W = cone.V @ at.matrix
-    mixing = at.inverse @ np.linalg.inv(cone.V)
-    return Fit(W, mixing, at, cone, negativity, has_mean, bool(len(data.B)), ambiguity)
+
+
+def _continued(data: Data, at: Coordinates, cone: Cone) -> Cone:
+    """The cone of data from that of a sample of them."""
+    if not cone.noise.any():
+        return without_noise(data, cone)
+    if at.known:
+        variance = np.full(len(cone.V), at.variance)
+        cone = cone._replace(wall=cone.wall._replace(variance=variance))
+    return settle_walls(data, cone, known=at.known)
+
+
+def _adapted(
+    data: Data,
+    at: Coordinates,
+    cone: Cone,
+    estimate: bool,
+    curve: bool,
+    rng: np.random.RandomState,
+) -> Cone:
+    """The cone inside walls for the noise that the tails show; for samples that follow
+    a curve one between both ends; the rotation if noise hides the facets.
+    """
+    if estimate and at.variance and (len(data.B) or at.doubtful):
+        # Real data differ from the model by more than noise, and only part of it is
+        # seen in the directions left out. The tails of the outputs, eq. (6), show all
+        # of it. Without a wall on the spectra the cone would shrink.
+        tails = settle_walls(data, cone, known=False, prior=at.variance)
+        cone = tails if tails.converged and tails.wall.variance.any() else cone
+    if curve and len(data.B) and len(cone.V) > 1:
+        middle = between_ends(data._replace(known=data.known[:, :0]), cone).V
+        cone = cone._replace(V=data.outputs(hold_known(middle, data))[0])
+    if not len(data.B) and cone.noise.max() > 1:
+        rotated = rotation(data, at.variance, rng)
+        if rotated is not None:
+            cone = cone._replace(V=in_order(hold_mean(rotated, data), data))
+    return cone

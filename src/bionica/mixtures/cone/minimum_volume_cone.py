@@ -2,45 +2,46 @@
 
 from __future__ import annotations  # help() shows ArrayLike, not what it is a union of
 
-from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
 from bionica.core import samples
 from bionica.core.blas import one_blas_thread
-from bionica.core.blocks import ArrayRows, ChunkedRows, collected
-from bionica.core.estimator import (
-    PARAMETERS,
-    OnlineEstimator,
-    counted,
-    estimates_missing,
+from bionica.core.blocks import (
+    Array,
+    ArrayRows,
+    ChunkedRows,
+    collected,
+    finite,
+    shapes,
 )
+from bionica.core.errors import Diverged, Message
 from bionica.core.model_file import Record
+from bionica.core.online import OnlineEstimator, appended, not_started
 from bionica.core.parameters import (
     ARRAY,
     AUTO,
     BOOLEAN,
     COUNT,
     NONNEGATIVE,
+    PARAMETERS,
     interval,
     options,
 )
-from bionica.core.samples import finite_map, given_matrix
+from bionica.core.samples import given_matrix
 from bionica.core.whitening import rank_of
-from bionica.engine.learner import Buffered
-from bionica.engine.loop import Diverged
-from bionica.engine.rule import finite, shapes
 from bionica.mixtures.cone import sketch
-from bionica.mixtures.cone.count import count_sources
+from bionica.mixtures.cone.count import rough_cones
 from bionica.mixtures.cone.fit import Settings
-from bionica.mixtures.verdict.count import Count
+from bionica.mixtures.missing import completed_rows
+from bionica.mixtures.separator import EstimatesMissing, MixtureSeparator
+from bionica.mixtures.verdict.count import count_sources, undecided
+from bionica.mixtures.verdict.findings import Finding
 from bionica.mixtures.verdict.outliers import are_inliers
-
-Array = NDArray[Any]
 
 #: The arrays of the state of a stream: q channels, m stored samples, s directions of a
 #: subspace.
@@ -59,7 +60,7 @@ _STREAM = shapes(
 _STREAM |= {"limit": ":float64~", "samples.extreme": "m:bool"}
 
 
-class MinimumVolumeCone(OnlineEstimator):
+class MinimumVolumeCone(EstimatesMissing, MixtureSeparator, OnlineEstimator):
     """Nonnegative sources that may be correlated: concentrations, abundances, spectra,
     images.
 
@@ -186,8 +187,10 @@ class MinimumVolumeCone(OnlineEstimator):
         "normalize": [options("variance", "mean", "sum")],
     }
     _changeable: ClassVar = ("horizon",)
-    _repeats: ClassVar = False
-    _takes_missing = estimates_missing
+    #: None until the first block is full.
+    _state: Any
+    _readout: sketch.Readout
+    _settings: Settings
     _uncorrelated: ClassVar = False
     _saved: ClassVar[dict[str, Any]] = {
         "_waiting": "wk:float",
@@ -239,10 +242,9 @@ class MinimumVolumeCone(OnlineEstimator):
         return self._start_again(X, known_sources)
 
     def _fit(self, X: Any, known_sources: Any = None) -> None:
-        rows = samples.rows(
-            self, X, reset=True, min_samples=2, missing=self._takes_missing
-        )
-        rows = samples.completed_rows(self, rows, self.n_components)
+        missing = self._takes_missing()
+        rows = samples.rows(self, X, reset=True, min_samples=2, missing=missing)
+        rows = completed_rows(self, rows, self.n_components)
         n, k = rows.shape
         given = None
         if known_sources is not None:
@@ -251,135 +253,285 @@ class MinimumVolumeCone(OnlineEstimator):
                 raise ValueError(
                     "known_sources needs all samples at once: use horizon=None"
                 )
-        learner = self._learner = self._learner_for(k, rows.dtype)
+        self._begin(k, rows.dtype)
         if self.horizon is not None:
-            found: list[Array] = []
-            for block in collected(rows, found, self.horizon):
-                learner.learn(block)
-            learner.flush()
-            learner.learner.solve()
-            self._warn_about_fit(np.concatenate(found), n, *self._problems())
+            some: list[Array] = []
+            for block in collected(rows, some, self.horizon):
+                self._learn(block)
+            self._flush()
+            with one_blas_thread():
+                self._show(sketch.solve(self._state, self._settings))
+            self._warn_about_fit(np.concatenate(some), n, *self._problems())
             return
         numbered = ArrayRows(rows) if isinstance(rows, np.ndarray) else rows
         sample, rate = sketch.sample_rows(numbered, sketch.capacity(k))
-        learner.learner = learner.start(sample.z, (numbered, sample, rate), given)
+        self._start(numbered, sample, rate, given)
         self._warn_about_fit(sample.z, n, *self._problems())
 
-    def _learner_for(
-        self, k: int, dtype: Any, X: Any = None, state: Any = None
-    ) -> Buffered:
-        known = np.empty((k, 0))
+    # --- the stream: blocks of samples, and a state that no call changes in place
+
+    def _begin(self, k: int, dtype: Any, X: Any = None) -> None:
+        self._waiting = np.empty((0, k), dtype)
+        self._settings = self._settings_for(k)
+        self._state = None
+
+    def _settings_for(self, k: int) -> Settings:
+        """The parameters of a fit to k mixtures."""
+        if isinstance(self.n_components, Integral):
+            self._number_of_outputs(k)
+        nonnegative = self.nonnegative_mixing
+        rng = check_random_state(self.random_state)
+        return Settings(
+            outliers=float(self.outliers),
+            horizon=float(self.horizon or np.inf),
+            nonnegative=None if nonnegative == "auto" else bool(nonnegative),
+            known=self._known_spectra(k),
+            n_components=self.n_components,
+            noise=self.noise,
+            normalize=self.normalize,
+            seed=int(rng.randint(np.iinfo(np.int32).max)),
+        )
+
+    def _known_spectra(self, k: int) -> Array:
+        """The parameter `known_mixing`, (k, number of known spectra)."""
+        if self.known_mixing is None:
+            return np.empty((k, 0))
         shape = f"(n_features={k}, n_known)"
-        if self.known_mixing is not None:
-            known = given_matrix(self.known_mixing, "known_mixing", shape)
+        known = given_matrix(self.known_mixing, "known_mixing", shape)
         if known.ndim != 2 or len(known) != k:
-            remedy = (
-                "transpose it"
-                if known.ndim == 2
-                else "reshape(-1, 1) a single spectrum"
+            remedy = ", for the mixtures of X"
+            if k in known.shape:
+                remedy = ": reshape(-1, 1) a single spectrum"
+                if known.ndim == 2:
+                    remedy = ": transpose it"
+            template = (
+                "{known_mixing} has shape {}; it must be ({n_features:={}}, n_known){}"
             )
-            raise ValueError(
-                f"known_mixing has shape {known.shape}; it must be {shape}"
-                f"{': ' + remedy if k in known.shape else ', for the mixtures of X'}"
-            )
+            raise ValueError(Message(template, known.shape, k, remedy))
         directions = known / np.maximum(np.linalg.norm(known, axis=0), 1e-300)
         if known.size and np.linalg.matrix_rank(directions) < known.shape[1]:
             raise ValueError(
-                "spectra of known_mixing are zero or linearly dependent: drop one of"
-                " them"
+                Message(
+                    "spectra of {known_mixing} are zero or linearly dependent: drop one"
+                    " of them"
+                )
             )
-        nonnegative = (
-            None if self.nonnegative_mixing == "auto" else bool(self.nonnegative_mixing)
-        )
-        d = (
-            self._number_of_outputs(k)
-            if isinstance(self.n_components, Integral)
-            else None
-        )
-        seed = int(
-            check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
-        )
-        limits = float(self.outliers), float(self.horizon or np.inf)
-        settings = Settings(
-            *limits,
-            nonnegative,
-            known,
-            self.n_components,
-            self.noise,
-            self.normalize,
-            seed,
-        )
+        return known
+
+    def _block_length(self) -> int:
+        """Samples of the block that is being filled."""
+        if self._state is not None:
+            return sketch.BLOCK
+        k = self._waiting.shape[1]
+        given = isinstance(self.n_components, Integral)
+        d: Any = self.n_components if given else k
         # at most 256 MB
-        length = min(
-            max(2 * sketch.BLOCK, 200 * (d or k)), max(4 * (d or k) + 20, 2**25 // k)
-        )
-        learner = Buffered(
-            k, dtype, length, partial(_ConeLearner.begin, settings, np.dtype(dtype)), d
-        )
-        if state is not None:
-            learner.learner = _ConeLearner(state, settings, np.dtype(dtype))
-        return learner
+        return min(max(2 * sketch.BLOCK, 200 * d), max(4 * d + 20, 2**25 // k))
+
+    def _learn(self, X: Array, keep: bool = False) -> Any:
+        """Learn from every block that is full; outputs are zero until the start."""
+        Y = []
+        while len(X):
+            length = self._block_length()
+            part, X = np.split(X, [length - len(self._waiting)])
+            if keep:
+                Y.append(self._outputs(part))
+            self._waiting = appended(self._waiting, part, length)
+            if len(self._waiting) == length:
+                self._flush()
+        return np.concatenate(Y) if keep else None
+
+    def _flush(self) -> None:
+        block = self._waiting
+        self._waiting = block[:0].copy()
+        if not len(block):
+            return
+        if self._state is None:
+            rows = ArrayRows(block)
+            self._start(rows, *sketch.sample_rows(rows, len(block)))
+            return
+        with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):
+            state = sketch.learn(self._state, block, self._settings)
+        self._show(_checked(state, block, self._state.n))
+
+    def _start(
+        self,
+        rows: ChunkedRows,
+        sample: sketch.Samples,
+        rate: float,
+        given: tuple[Array, Array] | None = None,
+    ) -> None:
+        """Learn from all rows, of which a sample was drawn with this rate; `given` are
+        known amounts.
+        """
+        X = sample.z
+        self._check_counts(X)
+        with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):
+            sound = sample.take(are_inliers(X))
+            rank = rank_of(sound.z, centred=False)
+            d = self.n_components
+            if d == "auto" and rank:
+                self.count_ = count_sources(sound.z, rough_cones)
+                d = self.count_.n_sources
+            d = rank if d is None else d
+            self._check_number(d, rank, X)
+            settings = self._settings._replace(n_components=int(d), given=given)
+            state = sketch.begin(rows, sound, rate, settings)
+        self._show(_checked(state, X, 0))
+
+    def _check_counts(self, X: Array) -> None:
+        if self.noise == "poisson" and X.min() < 0:
+            i, j = map(int, np.argwhere(X < 0)[0])
+            raise ValueError(
+                f"noise='poisson' takes X for counts, but X[{i}, {j}] is {X[i, j]:.3g}:"
+                " pass counts without subtracting a background, or use"
+                " noise='estimate'"
+            )
+
+    def _check_number(self, d: Any, rank: int, X: Array) -> None:
+        """Raise ValueError unless d sources can be found in X."""
+        n, k = X.shape
+        if not rank:
+            raise ValueError(
+                f"All {n} sample(s) of X are zero (rank 0): pass mixtures that are not"
+                " zero."
+            )
+        if d > rank:
+            raise ValueError(
+                Message(
+                    "{n_components:={}} exceeds the rank of the data: {} samples of {}"
+                    " features span {} direction(s) only. Use {n_components:=None}"
+                    " (keeps {}), a number up to {}, or more samples.",
+                    d,
+                    n,
+                    k,
+                    rank,
+                    rank,
+                    rank,
+                )
+            )
+        known = self._settings.known.shape[1]
+        if known > d:
+            raise ValueError(
+                Message(
+                    "{known_mixing} has {} spectra, more than {n_components:={}}: give"
+                    " {n_components} a larger number",
+                    known,
+                    d,
+                )
+            )
+
+    def _show(self, state: sketch.State) -> None:
+        """Make a state the present one. The scale of the outputs follows its moments."""
+        readout = sketch.readout(state, self._settings)
+        dtype = self._waiting.dtype
+        with np.errstate(over="ignore"):
+            W = finite(readout.components.astype(dtype))
+            A = finite(readout.mixing.astype(dtype))
+        self._state = state
+        self._readout = readout._replace(components=W, mixing=A)
+
+    def _check_config(self) -> bool:
+        changed = super()._check_config()
+        if changed:
+            self._settings = self._settings_for(self.n_features_in_)
+            if self._state is not None:
+                self._show(self._state)
+        return changed
+
+    def _problems(self) -> list[Finding]:
+        return undecided(self.count_) if hasattr(self, "count_") else []
+
+    def _is_learned(self, name: str) -> bool:
+        return name in ("_state", "_readout") or super()._is_learned(name)
 
     def _restore(self, values: dict[str, Any]) -> None:
+        waiting = values["_waiting"]
         state = values["_state"]
+        self._begin(waiting.shape[1], waiting.dtype)
         if state is not None:
-            k = self.n_features_in_
-            q = state.fit.components.shape[1]
-            channels = state.channels
-            stored = state.samples
-            if channels.subspace.shape[1] != q * channels.projected or not (
-                channels.projected or q == k
-            ):
-                raise ValueError(
-                    f"the stream has {q} channels, and there are {k} mixtures"
-                )
-            weights = (state.raw.n, state.weighted.n)
-            positive = (
-                state.n,
-                channels.scale,
-                channels.rounding,
-                channels.mean_total,
-                state.rate,
-                *weights,
+            _check_state(state, self.n_features_in_)
+            self._show(state)
+        self._waiting = waiting
+        least = 1 if state is None else 0
+        if not least <= len(waiting) < self._block_length():
+            raise ValueError(
+                f"{len(waiting)} samples wait for a block of {self._block_length()}"
             )
-            if min(positive) < np.finfo(np.float64).tiny or not state.limit >= 0:
-                raise ValueError("scales, weights, rates and limits are positive")
-            if (stored.number != np.floor(np.abs(stored.number))).any():
-                raise ValueError("stored samples have whole numbers")
-        super()._restore(values)
+        if state is not None:
+            super()._restore({})
+
+    # --- what was learned
+
+    def _started(self) -> sketch.State:
+        """The state; NotFittedError if there is none yet."""
+        self._check_fitted()
+        if self._state is None:
+            raise not_started(self.n_samples_until_start_)
+        return self._state
+
+    def _outputs(self, X: Array) -> Array:
+        if self._state is None:
+            return np.zeros((len(X), self._n_features_out), X.dtype)
+        return super()._outputs(X)
 
     @property
-    def _readout(self) -> sketch.Readout:
+    def _n_features_out(self) -> int:
+        if self._state is None and isinstance(self._config["n_components"], Integral):
+            return int(self._config["n_components"])
+        return len(self._started().fit.components)
+
+    @property
+    def n_samples_seen_(self) -> int:
+        """Samples seen, including those that wait for their block."""
+        self._check_fitted()
+        return len(self._waiting) + (0 if self._state is None else self._state.n)
+
+    @property
+    def n_samples_until_start_(self) -> int:
+        """Samples that are missing until the model starts; outputs are zero before."""
+        self._check_fitted()
+        if self._state is not None:
+            return 0
+        return self._block_length() - len(self._waiting)
+
+    @property
+    def components_(self) -> Array:
+        """W, with sources max(W x, 0)."""
         self._started()
-        readout: sketch.Readout = self._learner.readout
-        return readout
+        return self._readout.components
 
-    components_ = property(
-        lambda self: self._readout.components, doc="W, with sources max(W x, 0)."
-    )
-    mixing_ = property(lambda self: self._readout.mixing, doc="A; W A is the identity.")
-    noise_ = property(
-        lambda self: self._readout.noise,
-        doc="Standard deviation of the noise of each output.",
-    )
-    nonnegative_mixing_ = property(
-        lambda self: self._started().fit.nonnegative,
-        doc="Whether A was kept nonnegative.",
-    )
-    ambiguity_ = property(
-        lambda self: self._started().fit.ambiguity,
-        doc="Largest angle between equally good cones.",
-    )
-    negativity_ = property(
-        lambda self: self._started().fit.negativity,
-        doc="Share of the output energy that is negative.",
-    )
-    n_iter_ = property(
-        lambda self: self._started().fit.cone.n_iter,
-        doc="Iterations of the last solution.",
-    )
+    @property
+    def mixing_(self) -> Array:
+        """A; W A is the identity."""
+        self._started()
+        return self._readout.mixing
 
-    count_ = counted
+    @property
+    def noise_(self) -> Array:
+        """Standard deviation of the noise of each output."""
+        self._started()
+        return self._readout.noise
+
+    @property
+    def nonnegative_mixing_(self) -> bool:
+        """Whether A was kept nonnegative."""
+        return self._started().fit.nonnegative
+
+    @property
+    def ambiguity_(self) -> float:
+        """Largest angle between equally good cones."""
+        return self._started().fit.ambiguity
+
+    @property
+    def negativity_(self) -> float:
+        """Share of the output energy that is negative."""
+        return self._started().fit.negativity
+
+    @property
+    def n_iter_(self) -> int:
+        """Iterations of the last solution."""
+        return self._started().fit.cone.n_iter
 
 
 def _given_amounts(
@@ -404,117 +556,32 @@ def _given_amounts(
     return rows[there], amounts[there]
 
 
-class _ConeLearner:
-    """The state of a stream, which learns from blocks of samples."""
-
-    block = sketch.BLOCK
-
-    def __init__(
-        self,
-        state: sketch.State,
-        settings: Settings,
-        dtype: np.dtype[Any],
-        count: Count | None = None,
-    ) -> None:
-        self.settings = settings
-        self.dtype = dtype
-        self.count = count
-        self.restore(state)
-
-    @classmethod
-    def begin(
-        cls,
-        settings: Settings,
-        dtype: np.dtype[Any],
-        X: Array,
-        given: tuple[ChunkedRows, sketch.Samples, float] | None = None,
-        amounts: tuple[Array, Array] | None = None,
-    ) -> _ConeLearner:
-        """The learner that has learned from a first block X; or from all rows, of which
-        X are a sample with this rate.
-
-        `amounts` are those of `Settings.given`.
-        """
-        known = settings.known.shape[1]
-        d = settings.n_components
-        count = None
-        if settings.noise == "poisson" and X.min() < 0:
-            i, j = map(int, np.argwhere(X < 0)[0])
-            raise ValueError(
-                f"noise='poisson' takes X for counts, but X[{i}, {j}] is {X[i, j]:.3g}:"
-                " pass counts without subtracting a background, or use"
-                " noise='estimate'"
-            )
-        with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):
-            rows, sample, rate = given or (
-                ArrayRows(X),
-                *sketch.sample_rows(ArrayRows(X), len(X)),
-            )
-            sample = sample.take(are_inliers(X))
-            sound = sample.z
-            rank = rank_of(sound, centred=False)
-            if not rank:
-                raise ValueError(
-                    f"All {len(X)} sample(s) of X are zero (rank 0): pass mixtures that"
-                    " are not zero."
-                )
-            if d == "auto":
-                count = count_sources(sound)
-                d = count.n_sources
-            d = rank if d is None else int(d)
-            if d > rank:
-                raise ValueError(
-                    f"n_components={d} exceeds the rank of the data: {len(X)} samples"
-                    f" of {X.shape[1]} features span {rank} direction(s) only. Use"
-                    f" n_components=None (keeps {rank}), a number up to {rank}, or more"
-                    " samples."
-                )
-            if known > d:
-                raise ValueError(
-                    f"known_mixing has {known} spectra, more than n_components={d}:"
-                    " give n_components a larger number"
-                )
-            state = sketch.begin(
-                rows, sample, rate, settings._replace(n_components=d, given=amounts)
-            )
-        return cls(_checked(state, X, 0), settings, dtype, count)
-
-    n_outputs = property(lambda self: len(self.state.fit.components))
-    n_samples_seen = property(lambda self: self.state.n)
-
-    def backup(self) -> sketch.State:
-        """The state, which no call changes in place."""
-        return self.state
-
-    def learn(self, X: Array) -> None:
-        """Learn from a block."""
-        with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):
-            self.restore(
-                _checked(sketch.learn(self.state, X, self.settings), X, self.state.n)
-            )
-
-    def solve(self) -> None:
-        """Solve the cone once more on the stored samples."""
-        with one_blas_thread():
-            self.restore(sketch.solve(self.state, self.settings))
-
-    def outputs(self, X: Array) -> Array:
-        """max(W x, 0)."""
-        Y = finite_map(X, self.readout.components)
-        return np.maximum(Y, 0, out=Y)
-
-    def restore(self, state: sketch.State) -> None:
-        """Make a state the present one. The scale of the outputs follows its moments."""
-        found = sketch.readout(state, self.settings)
-        with np.errstate(over="ignore"):
-            W = finite(found.components.astype(self.dtype))
-            A = finite(found.mixing.astype(self.dtype))
-        self.state, self.readout = state, found._replace(components=W, mixing=A)
-
-
 def _checked(state: sketch.State, X: Array, n: int) -> sketch.State:
     """A state after the samples X, before which there were n, if nothing overflowed."""
     if not np.isfinite(state.weighted.scatter).all():
         row = int(np.argmax(np.abs(X).max(axis=1)))
         raise Diverged(n + row, X[row])
     return state
+
+
+def _check_state(state: sketch.State, k: int) -> None:
+    """Raise ValueError if numbers of a model file contradict each other."""
+    channels = state.channels
+    q = state.fit.components.shape[1]
+    fits = channels.projected or q == k
+    if channels.subspace.shape[1] != q * channels.projected or not fits:
+        raise ValueError(f"the stream has {q} channels, and there are {k} mixtures")
+    positive = (
+        state.n,
+        state.raw.n,
+        state.weighted.n,
+        channels.scale,
+        channels.rounding,
+        channels.mean_total,
+        state.rate,
+    )
+    if min(positive) < np.finfo(np.float64).tiny or not state.limit >= 0:
+        raise ValueError("scales, weights, rates and limits are positive")
+    number = state.samples.number
+    if (number != np.floor(np.abs(number))).any():
+        raise ValueError("stored samples have whole numbers")

@@ -16,7 +16,7 @@ B; the others are the leading ones beside them.
 With theta_j, b_j the eigenvalues and eigenvectors of D^{-1/2} <z z'> D^{-1/2}, n
 samples and psi = log D, D minimises
 
-    n/2 sum_{j > d} (theta_j - log theta_j - 1) + |psi - psi_0|^2 / 2                                                     (3)
+    n/2 sum_{j > d} (theta_j - log theta_j - 1) + |psi - psi_0|^2 / 2            (3)
 
 (factor analysis, maximum a posteriori): the gradient of the first term is n/2 sum_{j >
 d} (1 - theta_j) b_j^2, and its expected Hessian is n/2 R * R with R = sum_{j > d} b_j
@@ -35,13 +35,13 @@ level is not known.
 
 **Leakage.** At the right facet the gradient of (1) vanishes if, on average over j,
 
-    c_i <[-y_i]_+ y_j> / w_i^2 = y_bar_j / y_bar_i.                                                                       (4)
+    c_i <[-y_i]_+ y_j> / w_i^2 = y_bar_j / y_bar_i.                              (4)
 
 The left-hand side is known without knowing where the facet is. If a source has, near
 zero, an atom a, a density p and a slope p' (in units of the noise: z = y_i / s_i), then
 Gaussian noise leaks across the facet
 
-    <[-z]_+> = a / sqrt(2 pi) + p / 4 + p' / (3 sqrt(2 pi)).                                                              (5)
+    <[-z]_+> = a / sqrt(2 pi) + p / 4 + p' / (3 sqrt(2 pi)).                     (5)
 
 a, p and p' follow from the numbers of samples with z < 2, 2 <= z < 4 and 4 <= z < 6 by
 a 3 x 3 linear system. These numbers hardly depend on where exactly the facet is. (4)
@@ -49,7 +49,8 @@ and (5) give c_i: 4 for an exponential source, 8 for a uniform one, about 20 for
 uniform one correlated at 0.5, 0.3 to 1 for a sparse one. An atom below 0.3 p is
 ignored, because it cannot be told from a facet that is off by 0.3 s_i. The discrepancy
 
-    rho_i = <min(z, 0)^2> / P(z < 0),    expected: (a / 2 + 2 p / (3 sqrt(2 pi))) / (a / 2 + p / sqrt(2 pi)),             (6)
+    rho_i = <min(z, 0)^2> / P(z < 0),                                            (6)
+    expected: (a / 2 + 2 p / (3 sqrt(2 pi))) / (a / 2 + p / sqrt(2 pi)),
 
 is 1 for an atom and 2/3 for a density; it is larger if the cone cuts into the data.
 Where no direction is left out that would show the noise (k = d), it tells the noise.
@@ -105,11 +106,15 @@ class Channels(NamedTuple):
             Z *= _poisson_weights(Z, self.mean_total)[:, None]
         return Z @ self.subspace if self.projected else Z
 
+    def scaled(self, X: Array) -> Array:
+        """x / scale, in the precision of X."""
+        return np.asarray(X / X.dtype.type(self.scale))
+
     def lifted(self, A: Array) -> Array:
         """Columns A (q, d) of the channels as columns of the mixtures over the scale,
         (k, d).
         """
-        return np.asarray(self.subspace @ A if self.projected else A)
+        return self.subspace @ A if self.projected else A
 
 
 def find_channels(X: Array, d: int, noise: Any) -> Channels:
@@ -142,12 +147,9 @@ def find_channels(X: Array, d: int, noise: Any) -> Channels:
     values, directions = randomized_svd(Z, q, n_iter=4, random_state=0)[1:]
     white = float(np.sqrt(np.mean(level**2)))
     if estimate:  # the largest direction left out, over what is expected of white noise
-        left_out = (
-            float(values[d])
-            if q > d and values[d] ** 2 > rounding * values[0] ** 2
-            else 0.0
-        )
-        white = left_out / (np.sqrt(n) + np.sqrt(k - d))
+        white = 0.0
+        if q > d and values[d] ** 2 > rounding * values[0] ** 2:
+            white = float(values[d]) / (np.sqrt(n) + np.sqrt(k - d))
     return channels._replace(
         estimate=False,
         noise=np.full(q, white),
@@ -235,13 +237,12 @@ def coordinates(
         if values[: q - d].mean() > channels.rounding * values[-1]:
             variances = channel_noise(second_moment, d, n, values, directions)
     noisy = bool(known and variances.any())
-    scale = (
-        np.sqrt(np.maximum(variances, LEAST_SHARE * variances.max()))
-        if noisy
-        else np.ones(q)
-    )
-    given = np.linalg.qr(spectra / (scale * units)[:, None])[0]
+    scale = np.ones(q)
+    if noisy:
+        scale = np.sqrt(np.maximum(variances, LEAST_SHARE * variances.max()))
     moment = second_moment / scale / scale[:, None]
+    scale = scale * units
+    given = np.linalg.qr(spectra / scale[:, None])[0]
     if given.size:
         beside = np.eye(q) - given @ given.T
         moment = beside @ moment @ beside
@@ -253,9 +254,8 @@ def coordinates(
     if noisy and q > d and (channels.estimate or channels.counts):
         variance = max(1.0, float(values[n_free]) / (1 + np.sqrt((q - d) / n)) ** 2)
     basis = np.hstack([given, rest[:, :n_free]])
-    matrix = basis.T / (scale * units)
-    inverse = (scale * units)[:, None] * basis
-    return Coordinates(matrix, inverse, known, variance, np.sqrt(variances) * units)
+    noise = np.sqrt(variances) * units
+    return Coordinates(basis.T / scale, scale[:, None] * basis, known, variance, noise)
 
 
 def channel_noise(
@@ -285,9 +285,8 @@ def channel_noise(
             psi = psi - 0.5 * np.clip(step, -1, 1)  # full steps may cycle
             if np.abs(step).max() < LEAST_SHARE:
                 break
-        if n * np.sum(theta - np.log(theta) - 1) <= _MISFIT * (
-            freedom + 2 * np.sqrt(2 * freedom + 1)
-        ):
+        misfit = n * np.sum(theta - np.log(theta) - 1)
+        if misfit <= _MISFIT * (freedom + 2 * np.sqrt(2 * freedom + 1)):
             return np.asarray(np.exp(psi))
     residual = (rest**2 @ left_out) / np.maximum(np.sum(rest**2, axis=1), LEAST_SHARE)
     return np.asarray(np.maximum(residual, LEAST_SHARE * white))
@@ -370,14 +369,8 @@ def leakages(Y: Array, noise: Array, weights: Array) -> Leakage:
         p_below, _, second = _TAILS @ [share * atom, density, 0.0]
         rho = float(w[below] @ z[below] ** 2) / max(float(w[below].sum()), 1e-300)
         expected = second / max(p_below, 1e-300)
-        facets.append(
-            (
-                force,
-                max(rho, LEAST_SHARE) / max(expected, LEAST_SHARE),
-                len(z),
-                np.count_nonzero(below),
-            )
-        )
+        discrepancy = max(rho, LEAST_SHARE) / max(expected, LEAST_SHARE)
+        facets.append((force, discrepancy, len(z), np.count_nonzero(below)))
     return Leakage(*np.array(facets).T)
 
 
@@ -409,18 +402,13 @@ def next_wall(
         v = np.exp(own) * (np.median(leaks.n_near) >= _FEW)
         if np.median(np.sqrt(v) * size) < NO_NOISE:
             c = np.where(np.isnan(wall.c), FIRST_C, wall.c)
-            return (
-                wall._replace(
-                    c=c, variance=np.zeros_like(v), e=np.sqrt(wall.variance) * size
-                ),
-                0.0,
-            )
+            e = np.sqrt(wall.variance) * size
+            return Wall(c, np.zeros_like(v), e, wall.m), 0.0
     s = np.sqrt(v) * size
-    c = hardness * np.where(
-        leaks.n_near >= _FEW, s / np.maximum(leaks.force, LEAST_SHARE * s), FIRST_C
-    )
-    c = np.full_like(c, np.exp(np.log(c).mean())) if one else c
-    change = max(
-        np.abs(np.log(c / wall.c)).max(), np.abs(np.log(v / wall.variance)).max()
-    )
-    return wall._replace(c=c, variance=v, e=np.zeros(len(v))), float(change)
+    asked = s / np.maximum(leaks.force, LEAST_SHARE * s)
+    c = hardness * np.where(leaks.n_near >= _FEW, asked, FIRST_C)
+    if one:
+        c = np.full_like(c, np.exp(np.log(c).mean()))
+    ratios = np.concatenate([c / wall.c, v / wall.variance])
+    change = float(np.abs(np.log(ratios)).max())
+    return Wall(c, v, np.zeros(len(v)), wall.m), change

@@ -4,11 +4,12 @@ With outputs y = V u, u_bar = <u>, spectra A = B V^{-1} (columns a_j) and averag
 over samples or over channels, minimise
 
     f(V) = -log|det V| + sum_i log(V_i u_bar)
-           + 1/2 sum_i c_i <min(V_i u, 0)^2> / w_i^2                                                                      (1)
+           + 1/2 sum_i c_i <min(V_i u, 0)^2> / w_i^2                             (1)
            + 1/2 sum_j m_j <min(a_j, 0)^2> / <|a_j|>^2
            + 1/2 sum_i c_i V_i K_i V_i' / w_i^2,
 
-    w_i^2 = (1 + kappa) / [1 / (v_i |V_i|^2) + kappa / (s_i V_i u_bar)^2] + (e_i V_i u_bar)^2.                             (2)
+    w_i^2 = (1 + kappa) / [1 / (v_i |V_i|^2) + kappa / (s_i V_i u_bar)^2]
+            + (e_i V_i u_bar)^2.                                                 (2)
 
 The first line is the logarithm of the volume of the simplex that the cone cuts out of
 the hyperplane through the mean. No term changes if a row of V is scaled. The second
@@ -58,8 +59,9 @@ LOST = 1e3
 
 
 class Wall(NamedTuple):
-    """Both walls: hardness c (NaN if not yet known), variance v (0 if there is no
-    noise) and e of eq. (2); m of eq. (1).
+    """Both walls: c (NaN if not yet known) and m of eq. (1), v and e of eq. (2).
+
+    The variance v is 0 if there is no noise.
     """
 
     c: Array
@@ -67,14 +69,25 @@ class Wall(NamedTuple):
     e: Array
     m: Array
 
+    @classmethod
+    def uniform(
+        cls, d: int, c: float, variance: float, e: float, m: float = 0.0
+    ) -> "Wall":
+        """The same wall for d facets and d spectra."""
+        return cls(*(np.full(d, value, np.float64) for value in (c, variance, e, m)))
+
+    def width(self, V: Array) -> Array:
+        """w_i at the base V."""
+        return np.asarray(np.sqrt(self.variance * np.sum(V**2, axis=1) + self.e**2))
+
 
 class Facets(NamedTuple):
-    """For each facet the samples near or beyond it, as columns of outputs (d, n_i) of
-    the base V, and their weights (n_i,).
+    """The samples near or beyond each facet, and their weights (n_i,).
 
-    The weights are those in an average over all samples. `gram` is V V'. `spectra` (k,
-    d) are those of the base; without rows there is no wall on them. The first `n_known`
-    of them are known. `amounts` are V K_i V'.
+    They are columns of outputs (d, n_i) of the base V. The weights are those in an
+    average over all samples. `gram` is V V'. `spectra` (k, d) are those of the base;
+    without rows there is no wall on them. The first `n_known` of them are known.
+    `amounts` are V K_i V'.
     """
 
     near: list[Array]
@@ -86,10 +99,9 @@ class Facets(NamedTuple):
 
 
 def value_and_gradient(P: Array, facets: Facets, wall: Wall) -> tuple[float, Array]:
-    """f(P V), eq.
+    """f(P V) without -log|det V|, eq. (1), and its gradient with respect to P.
 
-    (1) without the constant -log|det V|, and its gradient with respect to P; inf if P V
-    does not hold the mean.
+    It is inf if P V does not hold the mean.
     """
     sign, log_det = np.linalg.slogdet(P)
     mean = P.sum(axis=1)
@@ -131,11 +143,10 @@ def value_and_gradient(P: Array, facets: Facets, wall: Wall) -> tuple[float, Arr
 
 
 def inverse_curvature(facets: Facets, wall: Wall) -> Callable[[Array], Array]:
-    """The map by the inverse of the Hessian of the walls at P = I, to which a unit
-    quadratic is added for the volume.
+    """The map by the inverse Hessian of the walls at P = I.
 
-    The wall on the sources has a block for each row of P, the wall on the spectra one
-    for each column.
+    A unit quadratic is added for the volume. The wall on the sources has a block for
+    each row of P, the wall on the spectra one for each column.
     """
     d = len(facets.gram)
     hardness = wall.c / (wall.variance * np.diag(facets.gram) + wall.e**2)
@@ -164,9 +175,9 @@ def inverse_curvature(facets: Facets, wall: Wall) -> Callable[[Array], Array]:
 
 
 class Data(NamedTuple):
-    """Samples U (n, d) in coordinates, their weights (n,), which sum to one, B (k, d)
-    of eq. (1), and the known edges (d, p).
+    """Samples U (n, d) in coordinates, with what the objective must know of them.
 
+    `weights` (n,) sum to one. B (k, d) is that of eq. (1), `known` (d, p) are edges.
     `mean` is u_bar. B has no rows if spectra may be negative. `known` has unit columns.
     `amounts` are K_i, zero without known ones.
     """
@@ -198,8 +209,9 @@ def unweighted(U: Array) -> Data:
 
 
 def near_facets(Y: Array, V: Array, width: Array, data: Data) -> Facets:
-    """The columns of Y (d, n_samples) near or beyond each facet of V: y_i < w_i, or the
-    500 nearest if fewer are.
+    """The columns of Y (d, n_samples) near or beyond each facet of V.
+
+    Those with y_i < w_i, or the 500 nearest if fewer are.
     """
     near = []
     weights = []
@@ -220,11 +232,11 @@ def near_facets(Y: Array, V: Array, width: Array, data: Data) -> Facets:
 def minimise_on_all(
     V: Array, data: Data, wall: Wall, *, tol: float
 ) -> tuple[Array, float, int]:
-    """Minimise (1) from V by L-BFGS on the samples near facets; choose these again if
-    an entry of P has changed by 0.3.
+    """Minimise (1) from V by L-BFGS on the samples near facets.
 
-    It ends if no entry of P would change by more than `tol`. Return the cone V with V
-    u_bar = 1, the largest change of P, and the number of iterations.
+    They are chosen again if an entry of P has changed by 0.3. It ends if no entry of P
+    would change by more than `tol`. Return the cone V with V u_bar = 1, the largest
+    change of P, and the number of iterations.
     """
     identity = np.eye(len(V))
     V = first = V / (V @ data.mean)[:, None]
@@ -232,8 +244,7 @@ def minimise_on_all(
     total = 0.0
     change = np.inf
     while change > _RADIUS and n_iter < _MAX_ITER and total < LOST:
-        width = np.sqrt(wall.variance * np.sum(V**2, axis=1) + wall.e**2)
-        facets = near_facets(V @ data.U.T, V, width, data)
+        facets = near_facets(V @ data.U.T, V, wall.width(V), data)
         end = lbfgs.minimise(
             partial(value_and_gradient, facets=facets, wall=wall),
             identity,
@@ -254,16 +265,14 @@ def objective(V: Array, data: Data, wall: Wall) -> float:
     """f(V), eq. (1), on all samples."""
     V, Y = data.outputs(V)
     facets = near_facets(Y, V, np.full(len(V), np.inf), data)
-    return value_and_gradient(np.eye(len(V)), facets, wall)[0] - float(
-        np.linalg.slogdet(V)[1]
-    )
+    value = value_and_gradient(np.eye(len(V)), facets, wall)[0]
+    return value - float(np.linalg.slogdet(V)[1])
 
 
 def feasible(V: Array, data: Data) -> bool:
-    """Whether the mean of every output is positive, and that of every spectrum, if
-    there is a wall on them.
+    """Whether the mean of every output is positive, and that of every spectrum behind
+    a wall.
     """
     A = data.B @ np.linalg.inv(V)
-    return bool(
-        (V @ data.mean > 0).all() and (not len(A) or (A.mean(axis=0) > 0).all())
-    )
+    held = not len(A) or bool((A.mean(axis=0) > 0).all())
+    return held and bool((V @ data.mean > 0).all())

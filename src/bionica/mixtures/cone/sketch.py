@@ -21,6 +21,7 @@ the weight of a sample decays as exp(-age / h), samples older than 2 h are forgo
 and the cone is solved every quarter of the horizon.
 """
 
+from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
@@ -47,7 +48,6 @@ from bionica.mixtures.cone.fit import (
     largest_distance,
 )
 from bionica.mixtures.cone.noise import (
-    EDGES,
     LEAST_SHARE,
     Channels,
     coordinates,
@@ -86,6 +86,11 @@ class Samples(NamedTuple):
     z: Array
     number: Array
     extreme: Array
+
+    @classmethod
+    def of(cls, z: Array, number: Array) -> "Samples":
+        """Samples of which each may be an extreme one."""
+        return cls(z, number, np.ones(len(z), dtype=bool))
 
     def take(self, rows: Any) -> "Samples":
         """Some of the samples."""
@@ -140,11 +145,13 @@ def sample_rows(X: ChunkedRows, most: int) -> tuple[Samples, float]:
 
 
 def _rows_below(block: Array, first: int, rate: float) -> Samples:
-    number = np.arange(first, first + len(block), dtype=np.float64)
+    number = _numbers(first, len(block))
     kept = marks(number) < rate
-    return Samples(
-        block[kept], number[kept], np.zeros(np.count_nonzero(kept), dtype=bool)
-    )
+    return Samples.of(block[kept], number[kept])
+
+
+def _numbers(first: int, n: int) -> Array:
+    return np.arange(first, first + n, dtype=np.float64)
 
 
 # --- totals of all samples
@@ -155,15 +162,16 @@ class Gate(NamedTuple):
     `distance` outside of the cone `fit`, if given.
     """
 
+    channels: Channels
     limit: Limit | None = None
     fit: Fit | None = None
     distance: float = np.inf
 
-    def used(self, X: Array, Z: Array, channels: Channels) -> Array:
+    def used(self, X: Array, Z: Array) -> Array:
         """Which rows of X are used; Z are those of the channels."""
         used = np.ones(len(X), dtype=bool)
         if self.limit is not None:
-            used &= is_inlier(X / X.dtype.type(channels.scale), self.limit)
+            used &= is_inlier(self.channels.scaled(X), self.limit)
         if self.fit is not None:
             used &= distance_outside(Z, self.fit) <= self.distance
         return used
@@ -183,17 +191,14 @@ class Totals(NamedTuple):
     distances: Array
 
 
-def totals(
-    X: Array, channels: Channels, gate: Gate, ruler: Limit | None = None
-) -> Totals:
+def totals(X: Array, gate: Gate, ruler: Limit | None = None) -> Totals:
     """Totals of a block X (n, k); `ruler` measures the distances of outliers."""
+    channels = gate.channels
     Z = channels.rows(X)
-    distances = (
-        np.zeros(1)
-        if ruler is None
-        else histogram(X / X.dtype.type(channels.scale), ruler)
-    )
-    used = gate.used(X, Z, channels)
+    distances = np.zeros(1)
+    if ruler is not None:
+        distances = histogram(channels.scaled(X), ruler)
+    used = gate.used(X, Z)
     if not used.all():
         X = X[used]
         Z = Z[used]
@@ -201,20 +206,21 @@ def totals(
     raw = moments(channels.rows(X, weighted=False)) if channels.counts else weighted
     least = float(X.min(initial=np.inf))
     largest = float(X.max(initial=-np.inf))
-    negative = (
-        np.sum(np.minimum(X, 0, dtype=np.float64) ** 2, axis=0)
-        if least < 0
-        else np.zeros(X.shape[1])
-    )
+    negative = np.zeros(X.shape[1])
+    if least < 0:
+        negative = np.sum(np.minimum(X, 0, dtype=np.float64) ** 2, axis=0)
     return Totals(weighted, raw, least, largest, negative, distances)
 
 
 def merge_totals(a: Totals, b: Totals) -> Totals:
     """The totals of both."""
-    weighted, raw = (merge_moments(*pair) for pair in zip(a[:2], b[:2], strict=True))
-    ends = min(a.least, b.least), max(a.largest, b.largest)
     return Totals(
-        weighted, raw, *ends, a.negative + b.negative, a.distances + b.distances
+        merge_moments(a.weighted, b.weighted),
+        merge_moments(a.raw, b.raw),
+        min(a.least, b.least),
+        max(a.largest, b.largest),
+        a.negative + b.negative,
+        a.distances + b.distances,
     )
 
 
@@ -222,45 +228,30 @@ def merge_totals(a: Totals, b: Totals) -> Totals:
 
 
 def rows_near_facets(
-    block: Array,
-    first: int,
-    channels: Channels,
-    gate: Gate,
-    fit: Fit,
-    rates: tuple[float, float],
+    block: Array, first: int, gate: Gate, fit: Fit, rates: tuple[float, float]
 ) -> Samples:
     """Coordinates u of samples near a facet of `fit` with marks below the first rate,
     and of others with marks below the second.
     """
-    Z = channels.rows(block)
-    number = np.arange(first, first + len(block), dtype=np.float64)
-    near = (fit.components @ Z.T < EDGES[-1] * fit.cone.noise[:, None]).any(axis=0)
-    kept = marks(number) < np.where(near, *rates)
-    Z = Z[kept]
-    number = number[kept]
-    near = near[kept]
-    used = gate.used(block[kept], Z, channels)
-    return Samples(Z[used] @ fit.coordinates.matrix.T, number[used], near[used])
+    Z = gate.channels.rows(block)
+    number = _numbers(first, len(block))
+    near = fit.near(Z)
+    rows = np.flatnonzero(marks(number) < np.where(near, *rates))
+    rows = rows[gate.used(block[rows], Z[rows])]
+    return Samples(Z[rows] @ fit.coordinates.matrix.T, number[rows], near[rows])
 
 
-def outside(
-    block: Array, first: int, channels: Channels, gate: Gate, fit: Fit
-) -> Samples:
+def outside(block: Array, first: int, gate: Gate, fit: Fit) -> Samples:
     """The samples outside of the cone `fit`; of more than 1000 those that are farthest
     out along many directions.
     """
-    Z = channels.rows(block)
+    Z = gate.channels.rows(block)
     Y = fit.components @ Z.T
     size = np.abs(Y).sum(axis=0)
     # the apex has no direction
     rows = np.flatnonzero((Y.min(axis=0) < -_ROUNDING * size) & (size > _ROUNDING))
-    rows = rows[gate.used(block[rows], Z[rows], channels)]
-    return farthest(
-        fit.components,
-        Samples(
-            Z[rows], first + rows.astype(np.float64), np.ones(len(rows), dtype=bool)
-        ),
-    )
+    rows = rows[gate.used(block[rows], Z[rows])]
+    return farthest(fit.components, Samples.of(Z[rows], first + rows.astype(float)))
 
 
 def farthest(W: Array, a: Samples, b: Samples | None = None) -> Samples:
@@ -282,7 +273,7 @@ def _probe_directions(d: int) -> Array:
     r /= np.linalg.norm(r, axis=2, keepdims=True)
     low, high = _TILTS
     tau = low * (high / low) ** rng.uniform(size=(d, n, 1))
-    return np.asarray((np.eye(d)[:, None] + tau * r).reshape(d * n, d))
+    return (np.eye(d)[:, None] + tau * r).reshape(d * n, d)
 
 
 def extremes(Y: Array) -> Array:
@@ -323,92 +314,40 @@ def begin(X: ChunkedRows, sample: Samples, rate: float, settings: Settings) -> S
     noise, passes bring samples outside of the cone, until there are none. A share
     `settings.outliers` of the samples is left out: those that lie farthest outside the
     cone and off its subspace, in units of the noise, which is found three times.
-    (`mixtures.verdict.outliers` knows no cone and finds at most 0.5 %: more must be declared.)
-    Outputs are in the order of their share of the data, those of known spectra first.
+    (`mixtures.verdict.outliers` knows no cone and finds at most 0.5 %: more must be
+    declared.) Outputs are in the order of their share of the data, those of known
+    spectra first.
     """
     rows = sample.z
-    n = X.shape[0]
-    d = settings.n_components
-    channels = find_channels(rows, d, settings.noise)
+    channels = find_channels(rows, settings.n_components, settings.noise)
+    gate = _declared(rows, channels, settings)
+    if rate == 1:
+        total = totals(rows, gate)
+    else:
+        ruler = metric(channels.scaled(rows), None)
+        total = fold(X, totals, merge_totals, gate, ruler)
+        limit = None if ruler is None else limit_of(ruler, total.distances)
+        if limit is not None:
+            gate = gate._replace(limit=limit)
+            total = fold(X, totals, merge_totals, gate)
     Z = channels.rows(rows)
-    gate = Gate()
-
-    def fitted(z: Array, total: Totals) -> tuple[Fit, Data, bool]:
-        return _fit(
-            z, np.full(len(z), 1 / len(z)), total.weighted, channels, settings, total
-        )
-
-    if settings.outliers:
-        typical = np.median(np.abs(Z), axis=0)
-        distance = np.linalg.norm(
-            Z / np.maximum(typical, max(LEAST_SHARE * typical.max(), 1e-300)), axis=1
-        )
-        for _ in range(3):
-            used = distance <= largest_distance(distance, settings.outliers)
-            fit = fitted(Z[used], totals(rows[used], channels, gate))[0]
-            distance = distance_outside(Z, fit)
-        gate = Gate(None, fit, largest_distance(distance, settings.outliers))
-    ruler = metric(rows / rows.dtype.type(channels.scale), None) if rate < 1 else None
-    total = (
-        totals(rows, channels, gate)
-        if rate == 1
-        else fold(X, totals, merge_totals, channels, gate, ruler)
-    )
-    if ruler is not None and (limit := limit_of(ruler, total.distances)) is not None:
-        gate = gate._replace(limit=limit)
-        total = fold(X, totals, merge_totals, channels, gate)
-    samples = sample._replace(z=Z, extreme=np.ones(len(Z), dtype=bool)).take(
-        gate.used(rows, Z, channels)
-    )
-    fit, data, curve = fitted(samples.z, total)
-    refit = partial(
-        fit_data,
-        at=fit.coordinates,
-        channels=channels,
-        rng=np.random.RandomState(settings.seed),
-    )
-    if rate < 1 and fit.has_mean and not curve and fit.cone.noise.any():
-        share = np.mean(
-            (fit.components @ samples.z.T < EDGES[-1] * fit.cone.noise[:, None]).any(
-                axis=0
-            )
-        )
-        rates = (
-            float(np.clip(_BYTES / (8 * d * n * max(share, LEAST_SHARE)), rate, 1)),
-            rate,
-        )
-        near = X.fold_numbered(
-            rows_near_facets, Samples.union, channels, gate, fit, rates
-        )
-        weights = 1 / np.where(near.extreme, *rates)
-        fit = refit(data._replace(U=near.z, weights=weights / weights.sum()), start=fit)
-    elif rate < 1 and fit.has_mean and not curve:
-        for _ in range(MAX_ROUNDS):
-            found = X.fold_numbered(
-                outside, partial(farthest, fit.components), channels, gate, fit
-            )
-            samples = samples.union(found)
-            last = fit
-            U = samples.z @ fit.coordinates.matrix.T
-            fit = (
-                refit(
-                    data._replace(U=U, weights=np.full(len(U), 1 / len(U))), start=fit
-                )
-                if len(found.z)
-                else fit
-            )
-            if not (fit.components != last.components).any():
-                break
-    W = fit.components
-    n_known = settings.known.shape[1]
-    share = np.sum(fit.mixing**2, axis=0) * np.einsum(
-        "ij,jk,ik->i", W, total.weighted.covariance, W
-    )
-    share[:n_known] = np.inf
+    samples = sample._replace(z=Z).take(gate.used(rows, Z))
+    fit, data, curve = _fit(samples.z, total.weighted, channels, settings, total)
+    if rate < 1 and fit.has_mean and not curve:
+        start = partial(_fit_again, gate, data, settings.seed)
+        if fit.cone.noise.any():
+            fit = start(fit, *_rows_near(X, gate, fit, samples.z, rate))
+        else:
+            fit, samples = _fit_outside(X, gate, fit, samples, start)
     if settings.given is None:  # otherwise in the order of the known amounts
+        W = fit.components
+        variance = np.einsum("ij,jk,ik->i", W, total.weighted.covariance, W)
+        share = np.sum(fit.mixing**2, axis=0) * variance
+        share[: settings.known.shape[1]] = np.inf
         fit = _ordered(fit, np.argsort(-share, kind="stable"))
     # they may decay
     weighted, raw = (m._replace(n=float(m.n)) for m in (total.weighted, total.raw))
+    n = X.shape[0]
     state = State(
         n,
         channels,
@@ -424,13 +363,72 @@ def begin(X: ChunkedRows, sample: Samples, rate: float, settings: Settings) -> S
     return _stored(state, samples, settings)
 
 
+def _declared(rows: Array, channels: Channels, settings: Settings) -> Gate:
+    """The gate that leaves out the declared share of outliers, if there is one."""
+    gate = Gate(channels)
+    if not settings.outliers:
+        return gate
+    Z = channels.rows(rows)
+    typical = np.median(np.abs(Z), axis=0)
+    least = max(LEAST_SHARE * typical.max(), 1e-300)
+    distance = np.linalg.norm(Z / np.maximum(typical, least), axis=1)
+    for _ in range(3):
+        used = distance <= largest_distance(distance, settings.outliers)
+        total = totals(rows[used], gate)
+        fit = _fit(Z[used], total.weighted, channels, settings, total)[0]
+        distance = distance_outside(Z, fit)
+    return Gate(
+        channels, fit=fit, distance=largest_distance(distance, settings.outliers)
+    )
+
+
+def _fit_again(
+    gate: Gate, data: Data, seed: int, fit: Fit, U: Array, weights: Array
+) -> Fit:
+    """The cone of samples U (n, d), from that of others."""
+    data = data._replace(U=U, weights=weights / weights.sum())
+    rng = np.random.RandomState(seed)
+    return fit_data(data, fit.coordinates, gate.channels, rng, start=fit)
+
+
+def _rows_near(
+    X: ChunkedRows, gate: Gate, fit: Fit, Z: Array, rate: float
+) -> tuple[Array, Array]:
+    """Rows near a facet of a cone with noise and others, u, and their weights.
+
+    Samples Z show how many of all rows are near.
+    """
+    share = max(float(np.mean(fit.near(Z))), LEAST_SHARE)
+    size = 8 * len(fit.components) * X.shape[0] * share
+    rates = (float(np.clip(_BYTES / size, rate, 1)), rate)
+    near = X.fold_numbered(rows_near_facets, Samples.union, gate, fit, rates)
+    return near.z, 1 / np.where(near.extreme, *rates)
+
+
+def _fit_outside(
+    X: ChunkedRows, gate: Gate, fit: Fit, samples: Samples, start: Callable[..., Fit]
+) -> tuple[Fit, Samples]:
+    """The cone without noise of all rows, and the samples that decide where it is."""
+    for _ in range(MAX_ROUNDS):
+        last = fit.components
+        found = X.fold_numbered(outside, partial(farthest, last), gate, fit)
+        if not len(found.z):
+            break
+        samples = samples.union(found)
+        U = samples.z @ fit.coordinates.matrix.T
+        fit = start(fit, U, np.ones(len(U)))
+        if (fit.components == last).all():
+            break
+    return fit, samples
+
+
 def _fit(
     z: Array,
-    weights: Array,
     averages: Moments,
     channels: Channels,
     settings: Settings,
     total: Totals | None = None,
+    weights: Array | None = None,
 ) -> tuple[Fit, Data, bool]:
     """The cone of samples z (m, q) in the coordinates of all samples, the data in them,
     and whether they follow a curve.
@@ -438,6 +436,8 @@ def _fit(
     The totals show whether spectra are nonnegative, unless the settings say it.
     """
     d = settings.n_components
+    if weights is None:
+        weights = np.full(len(z), 1 / len(z))
     known = channels.rows(settings.known.T, weighted=False).T
     at = coordinates(averages.second, d, averages.n, channels, known)
     nonnegative = settings.nonnegative
@@ -451,19 +451,16 @@ def _fit(
     told = settings.given is not None and (settings.given[1] > 0).any(axis=0).all()
     # samples are stored in their order
     curve = bool(nonnegative) and not told and follows_curve(z, d)
-    return (
-        fit_data(data, at, channels, np.random.RandomState(settings.seed), curve=curve),
-        data,
-        curve,
-    )
+    rng = np.random.RandomState(settings.seed)
+    return fit_data(data, at, channels, rng, curve=curve), data, curve
 
 
 def _ordered(fit: Fit, order: Array) -> Fit:
-    cone = fit.cone._replace(
-        V=fit.cone.V[order], wall=Wall(*(field[order] for field in fit.cone.wall))
-    )
+    wall = Wall(*(field[order] for field in fit.cone.wall))
     return fit._replace(
-        components=fit.components[order], mixing=fit.mixing[:, order], cone=cone
+        components=fit.components[order],
+        mixing=fit.mixing[:, order],
+        cone=fit.cone._replace(V=fit.cone.V[order], wall=wall),
     )
 
 
@@ -474,45 +471,37 @@ def learn(state: State, X: Array, settings: Settings) -> State:
     """Learn from a block of samples X (n_samples, k), and solve the cone again if it is
     time.
     """
-    numbers = np.arange(state.n, state.n + len(X), dtype=np.float64)
+    numbers = _numbers(state.n, len(X))
     state = state._replace(n=state.n + len(X))
-    sound = are_inliers(X)
-    X = X[sound]
-    numbers = numbers[sound]
+    used = are_inliers(X)
     channels = state.channels
     is_outside = False
-    Z = channels.rows(X)
     if settings.outliers:
-        inside = distance_outside(Z, state.fit) <= state.limit
-        X = X[inside]
-        Z = Z[inside]
-        numbers = numbers[inside]
+        used &= distance_outside(channels.rows(X), state.fit) <= state.limit
+    X = X[used]
+    Z = channels.rows(X)
+    numbers = numbers[used]
     if len(Z):
-        decay = float(np.exp(-len(sound) / settings.horizon))
+        decay = float(np.exp(-len(used) / settings.horizon))
         weighted = merge_moments(state.weighted, moments(Z), decay)
         raw = weighted
         if channels.counts:
-            raw = merge_moments(
-                state.raw, moments(channels.rows(X, weighted=False)), decay
-            )
-        new = Samples(Z, numbers, np.ones(len(Z), dtype=bool))
-        state = _stored(state._replace(raw=raw, weighted=weighted), new, settings)
+            unweighted = moments(channels.rows(X, weighted=False))
+            raw = merge_moments(state.raw, unweighted, decay)
+        state = state._replace(raw=raw, weighted=weighted)
+        state = _stored(state, Samples.of(Z, numbers), settings)
         fit = state.fit
         if fit.nonnegative and settings.nonnegative is None and not channels.counts:
-            nonnegative = is_nonnegative(
-                X, channels.scale * fit.coordinates.channel_noise
-            )
+            noise = channels.scale * fit.coordinates.channel_noise
+            nonnegative = is_nonnegative(X, noise)
             state = state._replace(fit=fit._replace(nonnegative=nonnegative))
         Y = fit.components @ Z.T
-        is_outside = not fit.cone.noise.any() and bool(
-            (Y.min(axis=0) < -LEAST_SHARE * np.abs(Y).sum(axis=0)).any()
-        )
+        beyond = Y.min(axis=0) < -LEAST_SHARE * np.abs(Y).sum(axis=0)
+        is_outside = bool(beyond.any()) and not fit.cone.noise.any()
     wait = max(min(state.solved / 2, settings.horizon / 4), BLOCK)
-    return (
-        solve(state, settings)
-        if is_outside or state.n >= state.solved + wait
-        else state
-    )
+    if is_outside or state.n >= state.solved + wait:
+        state = solve(state, settings)
+    return state
 
 
 def solve(state: State, settings: Settings) -> State:
@@ -523,9 +512,9 @@ def solve(state: State, settings: Settings) -> State:
     settings = settings._replace(
         nonnegative=last.nonnegative, n_components=len(last.components), seed=state.seed
     )
-    fit = _fit(
-        samples.z, weights / weights.sum(), state.weighted, state.channels, settings
-    )[0]
+    weights = weights / weights.sum()
+    z = samples.z
+    fit = _fit(z, state.weighted, state.channels, settings, weights=weights)[0]
     fit = _ordered(fit, linear_sum_assignment(-np.abs(last.components @ fit.mixing))[1])
     return state._replace(fit=fit, solved=state.n)
 
@@ -576,14 +565,12 @@ def readout(state: State, settings: Settings) -> Readout:
     known = settings.known
     mean = W @ state.raw.mean
     second = W @ state.raw.second @ W.T
-    spread = np.sqrt(
-        np.maximum(np.einsum("ij,jk,ik->i", W, state.raw.covariance, W), 0)
-    )
+    variance = np.einsum("ij,jk,ik->i", W, state.raw.covariance, W)
+    spread = np.sqrt(np.maximum(variance, 0))
     if normalize == "sum" and fit.has_mean:
         v = np.sqrt(cone.wall.variance)
-        g = np.linalg.lstsq(
-            second - np.outer(v, v) * (cone.V @ cone.V.T), mean, rcond=None
-        )[0]
+        sources = second - np.outer(v, v) * (cone.V @ cone.V.T)
+        g = np.linalg.lstsq(sources, mean, rcond=None)[0]
         if not (g > 0).all():
             values, E = np.linalg.eigh(second)
             root = E * np.sqrt(np.maximum(values, 0))

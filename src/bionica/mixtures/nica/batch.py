@@ -10,17 +10,18 @@ from sklearn.utils import check_random_state
 
 from bionica.core import samples
 from bionica.core.blas import one_blas_thread
-from bionica.core.blocks import linear_map, moments, some_rows, unit_of
+from bionica.core.blocks import Array, linear_map, moments, shapes, some_rows, unit_of
 from bionica.core.dask import DaskRows
-from bionica.core.estimator import PARAMETERS, Estimator, Separator, estimates_missing
-from bionica.core.parameters import AUTO, COUNT, POSITIVE
-from bionica.core.samples import Array
+from bionica.core.estimator import Estimator
+from bionica.core.parameters import AUTO, COUNT, PARAMETERS, POSITIVE
 from bionica.core.whitening import refine, row_space, wider_than_long
-from bionica.engine.rule import shapes
-from bionica.mixtures.cone.count import count_sources
+from bionica.mixtures.cone.count import rough_cones
+from bionica.mixtures.missing import completed_rows
 from bionica.mixtures.nica.rotation import rotate
 from bionica.mixtures.nica.whitener import whitening_or_error
-from bionica.mixtures.verdict.findings import CONVERGED, undecided
+from bionica.mixtures.separator import EstimatesMissing, MixtureSeparator
+from bionica.mixtures.verdict.count import count_sources, undecided
+from bionica.mixtures.verdict.findings import CONVERGED, Finding
 from bionica.mixtures.verdict.outliers import Limit, is_inlier, without_outliers
 
 
@@ -34,7 +35,7 @@ def _whitened(X: Array, matrix: Array, limit: Limit | None) -> Array:
     return Z
 
 
-class BatchNICA(Separator, Estimator):
+class BatchNICA(EstimatesMissing, MixtureSeparator, Estimator):
     """Nonnegative ICA of a NumPy or Dask array: the method to use offline, and to
     compare the networks with.
 
@@ -132,7 +133,6 @@ class BatchNICA(Separator, Estimator):
         "n_init": [COUNT],
         "tol": [POSITIVE, None],
     }
-    _takes_missing = estimates_missing
     _saved: ClassVar = shapes(dk="components_ whitening_", kd="mixing_") | {
         "mean_": "k:float64",
         **dict.fromkeys(("negativity_", "ambiguity_"), ":float64"),
@@ -159,39 +159,28 @@ class BatchNICA(Separator, Estimator):
         self.random_state = random_state
 
     def _fit(self, X: Any) -> None:
-        rows = samples.rows(
-            self, X, reset=True, min_samples=2, missing=self._takes_missing
-        )
-        rows = samples.completed_rows(self, rows, self.n_components)
+        missing = self._takes_missing()
+        rows = samples.rows(self, X, reset=True, min_samples=2, missing=missing)
+        rows = completed_rows(self, rows, self.n_components)
+        sample = some_rows(rows)
         with one_blas_thread():
             rng = check_random_state(self.random_state)
-            sample = some_rows(rows)
             d: Any = self.n_components
             if d == "auto":
-                self.count_ = count_sources(sample)
+                self.count_ = count_sources(sample, rough_cones)
                 d = self.count_.n_sources
-            data = rows
-            basis = None
-            unit = 1.0
-            if isinstance(rows, np.ndarray):
-                unit = unit_of(rows)
-                data = rows if unit == 1 else rows / unit
-                if wider_than_long(rows):
-                    data, basis = row_space(data)
+            data, basis, unit = _in_own_space(rows)
             m = moments(data)
             inliers, m = without_outliers(data, m, d) if self.robust else (data, m)
-            white = whitening_or_error(
-                m, d, rows.dtype, None if basis is None else rows.shape[1]
-            )
+            n_features = None if basis is None else rows.shape[1]
+            white = whitening_or_error(m, d, rows.dtype, n_features)
             white = refine(inliers, white)
-            function = partial(
-                _whitened, matrix=white.matrix, limit=getattr(inliers, "limit", None)
-            )
-            Z = (
-                data.mapped(function, len(white.matrix))
-                if isinstance(data, DaskRows)
-                else function(data)
-            )
+            limit = getattr(inliers, "limit", None)
+            function = partial(_whitened, matrix=white.matrix, limit=limit)
+            if isinstance(data, DaskRows):
+                Z: Any = data.mapped(function, len(white.matrix))
+            else:
+                Z = function(data)
             rotation = rotate(
                 Z, tol=self.tol, max_iter=self.max_iter, n_init=self.n_init, rng=rng
             )
@@ -212,14 +201,18 @@ class BatchNICA(Separator, Estimator):
         self.mixing_ = (mixing[:, order] * unit).astype(rows.dtype)
         self.whitening_ = (F / unit).astype(rows.dtype)
         self.mean_ = mean * unit
-        self.negativity_ = (
-            2 * rotation.objective * (rows.shape[0] / inliers.shape[0]) / energy
-        )
+        n = rows.shape[0]
+        n_inliers = inliers.shape[0]
+        self.negativity_ = 2 * rotation.objective * (n / n_inliers) / energy
         self.ambiguity_ = rotation.ambiguity
         self.n_iter_ = max(1, rotation.n_iter)  # one source needs no rotation
         self.n_restarts_ = rotation.n_starts - 1
-        self.n_samples_seen_ = rows.shape[0]
-        self.n_outliers_ = rows.shape[0] - inliers.shape[0]
+        self.n_samples_seen_ = n
+        self.n_outliers_ = n - n_inliers
+        self._warn_about_fit(sample, n, *self._problems_of(rotation))
+
+    def _problems_of(self, rotation: Any) -> list[Finding]:
+        """What the descent itself says of its result."""
         reasons = []
         if rotation.ambiguity > 0.02:
             reasons.append(
@@ -237,5 +230,19 @@ class BatchNICA(Separator, Estimator):
                 " or tol"
             )
         problems = [CONVERGED.finding(reason=reason) for reason in reasons]
-        problems += undecided(self.count_) if self.n_components == "auto" else []
-        self._warn_about_fit(sample, rows.shape[0], *problems)
+        if self.n_components == "auto":
+            problems += undecided(self.count_)
+        return problems
+
+
+def _in_own_space(rows: Any) -> tuple[Any, Array | None, float]:
+    """The rows in a unit near their size, in the space that they span if they are few
+    and wide; a basis of that space, or None; and the unit.
+    """
+    if not isinstance(rows, np.ndarray):
+        return rows, None, 1.0
+    unit = unit_of(rows)
+    data = rows if unit == 1 else rows / unit
+    if not wider_than_long(rows):
+        return data, None, unit
+    return *row_space(data), unit

@@ -39,18 +39,15 @@ well: g <= min(1, 1.5 r/|(I - F'F) dx|^2)^2, r its running 99.5 % quantile.
 """
 
 import math
-from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.utils import check_random_state
 
-from bionica.circuits.guards import Guards
-from bionica.circuits.settling import Exact
-from bionica.core.blocks import some_rows
-from bionica.core.estimator import PARAMETERS, OnlineEstimator, counted
-from bionica.core.parameters import AUTO, COUNT
-from bionica.core.samples import Array
+from bionica.core.blas import one_blas_thread
+from bionica.core.blocks import Array, some_rows
+from bionica.core.online import appended, not_started
+from bionica.core.parameters import AUTO, COUNT, PARAMETERS
 from bionica.engine.algebra import (
     apply,
     apply_transposed,
@@ -60,7 +57,8 @@ from bionica.engine.algebra import (
     dot_vectors,
     follow_matrix,
 )
-from bionica.engine.learner import Buffered, NetworkLearner
+from bionica.engine.estimator import RuleEstimator
+from bionica.engine.learner import NetworkLearner
 from bionica.engine.rule import (
     Rule,
     first_state,
@@ -70,8 +68,10 @@ from bionica.engine.rule import (
     register,
     working,
 )
-from bionica.mixtures.cone.count import count_sources
+from bionica.mixtures.cone.count import rough_cones
 from bionica.mixtures.nica import running_whitening as whitening
+from bionica.mixtures.separator import MixtureSeparator
+from bionica.mixtures.verdict.count import count_sources, undecided
 from bionica.mixtures.verdict.findings import CONVERGED, Finding
 
 #: Of lambda (see above).
@@ -103,8 +103,6 @@ class State(NamedTuple):
 class Params(NamedTuple):
     """What the user chose."""
 
-    dynamics: Any  # there are none
-    guards: Any
     average: int  # 0: V_mean is part of the rule
     horizon: int  # 0: none
     eps: float  # rounding of the mixtures' dtype
@@ -339,7 +337,6 @@ RULE = register(
     Rule(
         "orthant_rotation",
         State,
-        Params,
         {
             **whitening.SHAPES,
             "F": "dk",
@@ -363,7 +360,7 @@ RULE = register(
 )
 
 
-class StreamingNICA(OnlineEstimator):
+class StreamingNICA(MixtureSeparator, RuleEstimator):
     """Nonnegative ICA of a stream, one sample at a time, without a learning rate.
 
     Each sample updates the whitening of the mixtures, and turns it in the plane of its
@@ -432,6 +429,7 @@ class StreamingNICA(OnlineEstimator):
         "n_components": [COUNT, AUTO, None]
     }
     _changeable: ClassVar = ("horizon",)
+    _repeats: ClassVar = True
 
     def __init__(
         self,
@@ -448,26 +446,87 @@ class StreamingNICA(OnlineEstimator):
         self.shuffle = shuffle
         self.random_state = random_state
 
-    def _learner_for(self, k: int, dtype: Any, X: Any = None, state: Any = None) -> Any:
+    def _learner_for(
+        self, k: int, dtype: Any, X: Any = None, state: Any = None
+    ) -> NetworkLearner:
+        if state is None:
+            rng = check_random_state(self.random_state)
+            state = init(self._number_of_outputs(k, X), k, dtype, rng)
+        d, k = state.F.shape
+        eps = float(np.finfo(state.F.dtype).eps)
         horizon = int(self.horizon or 0)
-        rng = check_random_state(self.random_state)
-        if state is None and self.n_components == "auto":
-            begin = partial(_counted, int(rng.randint(2**31 - 1)), horizon, dtype)
-            return (
-                Buffered(k, dtype, 100 + 20 * k, begin, None)
-                if X is None
-                else begin(some_rows(X), learns=False)
-            )
-        return _learner(
-            (
-                init(self._number_of_outputs(k, X), k, dtype, rng)
-                if state is None
-                else state
-            ),
-            horizon,
-        )
+        params = Params(0, horizon, eps, d < k)
+        return NetworkLearner(state, params, [], averaged)
 
-    count_ = counted
+    # --- a number of sources that a first block decides
+
+    def _begin(self, k: int, dtype: Any, X: Any = None) -> None:
+        if self.n_components != "auto":
+            super()._begin(k, dtype, X)
+            return
+        self._waiting = np.empty((0, k), dtype)
+        self._learner = None
+        rng = check_random_state(self.random_state)
+        self._seed = int(rng.randint(2**31 - 1))
+        if X is not None:
+            self._start(some_rows(X))
+
+    def _start(self, X: Array) -> None:
+        """Count the sources of some samples, and begin with as many outputs."""
+        self.count_ = count_sources(X.astype(np.float64), rough_cones)
+        k = X.shape[1]
+        dtype = self._waiting.dtype
+        rng = np.random.RandomState(self._seed)
+        state = init(self.count_.n_sources, k, dtype, rng)
+        self._learner = self._learner_for(k, dtype, state=state)
+
+    def _learn(self, X: Array, keep: bool = False) -> Any:
+        if self._learner is not None:
+            return super()._learn(X, keep)
+        first, rest = np.split(X, [self.n_samples_until_start_])
+        self._waiting = appended(self._waiting, first, self._first_block())
+        if len(self._waiting) < self._first_block():
+            if keep:
+                raise not_started(self.n_samples_until_start_)
+            return None
+        self._flush()
+        Y = super()._learn(rest, keep)
+        if not keep:
+            return None
+        silent = np.zeros((len(first), Y.shape[1]), Y.dtype)
+        return np.concatenate([silent, Y])
+
+    def _flush(self) -> None:
+        waiting = self._waiting
+        if len(waiting):
+            self._waiting = waiting[:0].copy()
+            with one_blas_thread():
+                self._start(waiting)
+                self._learner.learn(waiting)
+
+    def _first_block(self) -> int:
+        """How many samples decide the number of sources."""
+        return 100 + 20 * self._waiting.shape[1]
+
+    @property
+    def n_samples_until_start_(self) -> int:
+        """Samples that are missing until the model starts; outputs are zero before."""
+        self._check_fitted()
+        if self._learner is not None:
+            return 0
+        return self._first_block() - len(self._waiting)
+
+    def _restore(self, values: dict[str, Any]) -> None:
+        if values.get("_state") is not None:
+            super()._restore(values)
+            return
+        waiting = values["_waiting"]
+        self._begin(waiting.shape[1], waiting.dtype)
+        self._waiting = waiting
+        if not (self._learner is None and 0 < len(waiting) < self._first_block()):
+            raise ValueError(f"{len(waiting)} samples wait for a first block")
+
+    # --- what was learned
 
     @property
     def change_detected_(self) -> bool:
@@ -475,37 +534,17 @@ class StreamingNICA(OnlineEstimator):
         return bool(self._started().white.changed[0])
 
     def _problems(self) -> list[Finding]:
-        problems = super()._problems()
-        if self._learner.state is not None and self.change_detected_:
+        if self._learner is None:
+            return []
+        problems = undecided(self.count_) if hasattr(self, "count_") else []
+        if self.change_detected_:
             reason = (
                 "the mixtures changed: outputs became far more correlated, and past and"
-                " present are averaged. If the mixing changes, set horizon= to the"
-                " number of samples to remember (1,000 + 100 n_components or more). If"
-                " sources are on and off for long, or neighbouring samples are alike,"
-                " ignore this. If sensors failed, omit these samples"
+                " present are averaged"
             )
-            problems.append(CONVERGED.finding(reason=reason))
+            changed = CONVERGED.finding(reason=reason)
+            problems.append(changed._replace(remedies=("horizon",)))
         return problems
 
-
-def _learner(state: State, horizon: int) -> NetworkLearner:
-    eps, (d, k) = float(np.finfo(state.F.dtype).eps), state.F.shape
-    return NetworkLearner(
-        state, Params(Exact(eps), Guards(), 0, horizon, eps, d < k), [], averaged
-    )
-
-
-def _counted(
-    seed: int, horizon: int, dtype: Any, X: Array, learns: bool = True
-) -> NetworkLearner:
-    """A network of as many outputs as X has sources; it learns from X, if that is a
-    first block.
-    """
-    count = count_sources(X.astype(np.float64))
-    learner = _learner(
-        init(count.n_sources, X.shape[1], dtype, np.random.RandomState(seed)), horizon
-    )
-    learner.count = count
-    if learns:
-        learner.learn(X)
-    return learner
+    def _after_fit(self, rows: Array, n: int) -> None:
+        self._warn_about_fit(rows, n, *self._problems())

@@ -4,7 +4,6 @@
 
 from __future__ import annotations  # help() shows ArrayLike, not what it is a union of
 
-from operator import attrgetter
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -12,10 +11,11 @@ import numpy.typing as npt
 
 from bionica.core import samples
 from bionica.core.blas import one_blas_thread
-from bionica.core.blocks import ChunkedRows, Moments, merge_moments, moments
+from bionica.core.blocks import Array, ChunkedRows, Moments, merge_moments, moments
+from bionica.core.errors import Message
 from bionica.core.estimator import Estimator, unchanged_on_error
 from bionica.core.model_file import Record
-from bionica.core.samples import Array, finite_map
+from bionica.core.samples import finite_map
 from bionica.core.whitening import Whitening, refine, whitening
 from bionica.mixtures.verdict.outliers import without_outliers
 
@@ -44,10 +44,17 @@ def whitening_or_error(
         )
     if n_components is not None and n_components > white.rank:
         raise ValueError(
-            f"n_components={n_components} exceeds the rank of the data: {m.n} samples"
-            f" of {n_features or len(m.mean)} features vary in {white.rank} independent"
-            f" direction(s) only. Use n_components=None (keeps {white.rank}), a number"
-            f" up to {white.rank}, or more samples."
+            Message(
+                "{n_components:={}} exceeds the rank of the data: {} samples of {}"
+                " features vary in {} independent direction(s) only. Use"
+                " {n_components:=None} (keeps {}), a number up to {}, or more samples.",
+                n_components,
+                m.n,
+                n_features or len(m.mean),
+                white.rank,
+                white.rank,
+                white.rank,
+            )
         )
     return white
 
@@ -156,7 +163,10 @@ class NoncenteredWhitener(Estimator):
         """
         first = not hasattr(self, "_moments")
         with unchanged_on_error(self), one_blas_thread():
-            self._freeze() if first else self._check_config()
+            if first:
+                self._freeze()
+            else:
+                self._check_config()
             rows = samples.rows(self, X, reset=first)
             m = moments(rows)
         # The rounding of float32 chunks stays in the moments.
@@ -175,6 +185,7 @@ class NoncenteredWhitener(Estimator):
     @property
     def _solved(self) -> Whitening:
         """The whitening of the present moments, cached until the next chunk."""
+        self._check_fitted()
         if self._whitening is None:
             precision = np.float32 if self._coarse else np.float64
             self._whitening = whitening_or_error(
@@ -187,24 +198,35 @@ class NoncenteredWhitener(Estimator):
         """Variance along each direction kept, before whitening, largest first."""
         return self._solved.eigenvalues[: len(self.components_)]
 
-    components_ = property(
-        attrgetter("_solved.matrix"), doc="F, (n_components, n_features)."
-    )
-    mixing_ = property(
-        attrgetter("_solved.inverse"),
-        doc="The right inverse of F, U Lambda^{1/2}, (n_features, n_components).",
-    )
-    rank_ = property(
-        attrgetter("_solved.rank"), doc="Number of directions in which the data vary."
-    )
-    mean_ = property(
-        attrgetter("_moments.mean"), doc="Mean of the samples, (n_features,)."
-    )
-    covariance_ = property(
-        attrgetter("_moments.covariance"),
-        doc="Covariance of the samples, (n_features, n_features).",
-    )
-    n_samples_seen_ = property(
-        attrgetter("_moments.n"),
-        doc="Samples seen, without the outliers of a robust `fit`.",
-    )
+    @property
+    def components_(self) -> Array:
+        """F, (n_components, n_features)."""
+        return self._solved.matrix
+
+    @property
+    def mixing_(self) -> Array:
+        """The right inverse of F, U Lambda^{1/2}, (n_features, n_components)."""
+        return self._solved.inverse
+
+    @property
+    def rank_(self) -> int:
+        """Number of directions in which the data vary."""
+        return self._solved.rank
+
+    @property
+    def mean_(self) -> Array:
+        """Mean of the samples, (n_features,)."""
+        self._check_fitted()
+        return self._moments.mean
+
+    @property
+    def covariance_(self) -> Array:
+        """Covariance of the samples, (n_features, n_features)."""
+        self._check_fitted()
+        return self._moments.covariance
+
+    @property
+    def n_samples_seen_(self) -> int:
+        """Samples seen, without the outliers of a robust `fit`."""
+        self._check_fitted()
+        return int(self._moments.n)

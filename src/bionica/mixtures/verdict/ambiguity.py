@@ -50,9 +50,7 @@ class Bands(NamedTuple):
 
     @property
     def width(self) -> Array:
-        """Largest width of the band of each spectrum, over the largest value of the
-        band.
-        """
+        """Largest width of the band of each spectrum, over its largest value."""
         return np.asarray(
             (self.mixing_high - self.mixing_low).max(axis=0)
             / np.maximum(self.mixing_high.max(axis=0), 1e-300)
@@ -68,59 +66,69 @@ def bands(X: Array, W: Array, A: Array, source_error: Array, n_known: int = 0) -
     Examples
     --------
     >>> import numpy as np
-    >>> X = np.array([[1.0, 0.5], [0.5, 1.0]])   # no sample without a source: half of each may be the other
+    >>> # no sample without a source: half of each may be the other
+    >>> X = np.array([[1.0, 0.5], [0.5, 1.0]])
     >>> bands(X, np.eye(2), np.eye(2), np.zeros(2)).mixing_high.round(1)
     array([[1. , 0.4],
            [0.4, 1. ]])
     """
-    d = len(W)
     U = X @ W.T
     residual = np.sqrt(np.mean((X - U @ A.T) ** 2, axis=0))
-    # of least squares
-    mixing_error = np.outer(
-        residual, np.sqrt(np.maximum(np.diag(np.linalg.pinv(U.T @ U)), 0))
-    )
+    variance = np.maximum(np.diag(np.linalg.pinv(U.T @ U)), 0)
+    mixing_error = np.outer(residual, np.sqrt(variance))  # of least squares
     # Rows are sources; outputs have mean 1 throughout, and what may be negative of a
     # spectrum follows its size.
     scale = np.maximum(np.abs(U.mean(axis=0)), 1e-300)
     norm = np.maximum(np.linalg.norm(A, axis=0), 1e-300)
-    Y = (U[row_sample(*U.shape, most=_ROWS)] / scale).T
-    y = Y
-    a = (A * scale).T
+    y = (U[row_sample(*U.shape, most=_ROWS)] / scale).T
     lowest_y = np.minimum(y, 0) - 2 * (source_error / scale)[:, None]
     lowest_a = (np.minimum(A, 0) - 2 * mixing_error).T / norm[:, None]
+    ys, spectra = _walk(y, (A * scale).T, lowest_y, lowest_a, n_known)
+    size = np.maximum(np.linalg.norm(spectra, axis=2), 1e-300)
+    shapes = np.maximum(spectra, 0) / size[..., None]
+    return Bands(
+        shapes.min(axis=0).T * norm,
+        shapes.max(axis=0).T * norm,
+        _error(ys - ys.mean(axis=2, keepdims=True)),
+        _error(spectra),
+    )
+
+
+def _walk(
+    y: Array, a: Array, lowest_y: Array, lowest_a: Array, n_known: int
+) -> tuple[Array, Array]:
+    """Outputs y (d, n) and spectra a (d, k) that shears lead to, the given ones first.
+
+    They are above `lowest_y`, and `lowest_a` times the size of the spectrum.
+    """
+    d = len(y)
+    start = y.mean(axis=1)
     rng = np.random.RandomState(0)
-    visited = [(y, a)]
+    ys = [y]
+    spectra = [a]
     for step in range(_STEPS if d > max(1, n_known) else 0):
         i = rng.randint(n_known * (step % 2), d)
-        one = np.eye(d)[i]
-        others = rng.standard_normal(d) * (rng.uniform(size=d) < 0.5)
-        others[i] = 0
-        p, q = (others, one) if step % 2 else (one, others * (np.arange(d) >= n_known))
+        p = rng.standard_normal(d) * (rng.uniform(size=d) < 0.5)
+        p[i] = 0
+        q = np.eye(d)[i]
+        if step % 2 == 0:
+            p, q = q, p * (np.arange(d) >= n_known)
         change = np.hstack([np.outer(p, q @ y), -np.outer(q, p @ a)])
-        room = np.hstack(
-            [y - lowest_y, a - lowest_a * np.linalg.norm(a, axis=1, keepdims=True)]
-        )
+        size = np.linalg.norm(a, axis=1, keepdims=True)
+        room = np.hstack([y - lowest_y, a - lowest_a * size])
         with np.errstate(divide="ignore", invalid="ignore"):
             t = -np.maximum(room, 0) / change
-        t = rng.uniform(
-            np.max(t[change > 0], initial=-1.0), np.min(t[change < 0], initial=1.0)
-        )
+        low = np.max(t[change > 0], initial=-1.0)
+        high = np.min(t[change < 0], initial=1.0)
+        t = rng.uniform(low, high)
         shear = np.eye(d) + t * np.outer(p, q)
-        mean = shear @ y.mean(axis=1) / Y.mean(axis=1)
+        mean = shear @ y.mean(axis=1) / start
         y = shear @ y / mean[:, None]
         a = (a - t * np.outer(q, p @ a)) * mean[:, None]
         if step % _SEEN == 0:
-            visited.append((y, a))
-    Ys, As = (np.array(side) for side in zip(*visited, strict=True))
-    size = np.maximum(np.linalg.norm(As, axis=2), 1e-300)
-    spectra = np.maximum(As, 0) / size[..., None]
-    return Bands(
-        spectra.min(axis=0).T * norm,
-        spectra.max(axis=0).T * norm,
-        _error(Ys - Ys.mean(axis=2, keepdims=True)),
-        _error(As),
-    )
+            ys.append(y)
+            spectra.append(a)
+    return np.array(ys), np.array(spectra)
 
 
 def _error(rows: Array) -> Array:
@@ -128,7 +136,6 @@ def _error(rows: Array) -> Array:
     row of all, (m, d, n).
     """
     energy = np.sum(rows**2, axis=2)
-    cosine2 = np.sum(rows * rows[0], axis=2) ** 2 / np.maximum(
-        energy * energy[0], 1e-300
-    )
+    product = np.sum(rows * rows[0], axis=2)
+    cosine2 = product**2 / np.maximum(energy * energy[0], 1e-300)
     return np.asarray(np.sqrt(np.maximum(1 - cosine2.mean(axis=0), 0)))

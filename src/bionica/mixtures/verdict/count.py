@@ -9,7 +9,7 @@ row of P has no entry that is much larger than the others. With angle_q the angl
 between a row of P and its largest entry, of the worst row, median over splits, and t_q
 = tan(angle_q) in [0.01, 4], the number with the largest
 
-    jump_q = sqrt(q) min_p log(t_p / t_q),     p the three numbers after q                                                (1)
+    jump_q = sqrt(q) min_p log(t_p / t_q),     p the three numbers after q       (1)
 
 is taken (few sources agree easily), of those with angle_q below 15 degrees, and of the
 one that white noise leaves, eq. (2). Numbers whose jump is at least a third of the
@@ -20,7 +20,7 @@ Directions that white noise explains are not tried: of n samples of k mixtures, 
 the first q directions, noise of variance v has no direction whose energy exceeds
 (Johnstone 2001), with a = sqrt(n - q) and b = sqrt(k - q),
 
-    v [(a + b)^2 + 3 (a + b) (1/a + 1/b)^{1/3}],                                                                          (2)
+    v [(a + b)^2 + 3 (a + b) (1/a + 1/b)^{1/3}],                                 (2)
 
 and none whose energy is below (2) with -b for b. Beyond these directions, and beyond
 the rank of X, the angle is 90 degrees. Real instruments leave more than noise: if there
@@ -31,8 +31,8 @@ noise.
 
 Nothing here knows how a cone is fitted: `cones` maps samples Z (m, q) with noise of a
 variance to one or more cones V (q, q), and the ones that agree best count
-(`mixtures.cone.fit.rough_cones`). If X is nonnegative, spectra B are given too, and must not be
-negative.
+(`mixtures.cone.count.rough_cones`). If X is nonnegative, spectra B are given too, and
+must not be negative.
 """
 
 from collections.abc import Callable
@@ -41,12 +41,20 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from bionica.core.blas import one_blas_thread
 from bionica.core.blocks import row_sample
+from bionica.core.errors import Message
+from bionica.mixtures.verdict.findings import CEILING, NUMBER, Finding
 from bionica.mixtures.verdict.halves import is_nonnegative, match
+from bionica.mixtures.verdict.measures import ceilings
 from bionica.mixtures.verdict.outliers import inliers_of
 
 Array = npt.NDArray[Any]
+#: Cones of samples Z and spectra B with noise of this variance.
+Cones = Callable[[Array, Array, float], list[Array]]
 
+_MOST = 12  # sources that are tried, if real instruments leave more than noise
+_UNSATURATED = 20  # samples without a saturated cell
 _SPLITS = 5
 # samples: of fewer, two subsets of 65 % that overlap replace halves; also channels of
 # spectra
@@ -75,76 +83,116 @@ class Count(NamedTuple):
     agreed: bool = True
 
 
-def count_sources(
-    X: Array,
-    cones: Callable[[Array, Array, float], list[Array]],
-    *,
-    most: int,
-    seed: int,
-) -> Count:
-    """Count the sources of the samples X (n, k), finite, with the cones of (Z, B,
-    variance).
+def count_sources(X: Array, cones: Cones) -> Count:
+    """Count the sources of the samples X (n, k), finite; a few thousand are enough. In
+    white noise, more than 12 are counted.
+
+    Samples with saturated cells are left out: a ceiling bends the mixtures, and would
+    be counted as sources.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bionica.mixtures.cone.count import rough_cones
+    >>> rng = np.random.default_rng(0)
+    >>> S, A = rng.exponential(size=(2000, 3)), rng.random((3, 8))
+    >>> X = S @ A + 0.01 * rng.standard_normal((2000, 8))
+    >>> count_sources(X, rough_cones).n_sources
+    3
     """
-    X = inliers_of(np.asarray(X, np.float64)[row_sample(*np.shape(X))])
-    n, k = X.shape
-    X = X / (float(np.abs(X).max(initial=0.0)) or 1.0)
-    energy, B = _leading_directions(X, 4 * most)
-    # The limit of `whitening.rank_of`, for energies that are known: X may have been
-    # rounded to float32.
-    rank = int(np.sum(energy > k * float(np.finfo(np.float32).eps) ** 2 * energy[0]))
-    bound, white = _bound(energy, rank, n, k)
-    numbers = set(range(2, min(bound, most + 1, n // 4 + 1) + 1))
-    numbers |= {
-        q
-        for q in (bound * white, k * (k == rank <= most))
-        if 1 < q <= min(B.shape[1], n // 4)
-    }
-    noise = np.sqrt(energy[max(2, min(bound, most)) :].sum() / (n * k))
-    walled = is_nonnegative(X, np.full(k, noise))
-    rng = np.random.RandomState(seed)
-    size = n // 2 if n >= _FEW else 13 * n // 20
-    pairs = [
-        (order[:size], order[n - size :])
-        for order in (rng.permutation(n) for _ in range(_SPLITS))
-    ]
-    angles = {}
-    for q in sorted(numbers):
-        variance = (
-            energy[q:].sum() / ((n - q) * (k - q))
-            if q < k
-            else _HIDDEN * energy[q - 1] / n
-        )
-        spectra = (
-            B[row_sample(k, q, most=_FEW), :q]
-            if walled and q < min(k, most + 2)
-            else np.empty((0, q))
-        )
-        Z = X @ B[:, :q]
-        scale = np.sqrt(energy[:q])
-        halves = (
-            [cones(Z[rows], spectra, variance) for rows in pair] for pair in pairs
-        )
-        angles[q] = float(
-            np.median([_angle(first, second, scale) for first, second in halves])
-        )
-        if (
-            bound not in numbers
-            and q > _BEYOND
-            and min(list(angles.values())[-_BEYOND:]) > _AGREE
-        ):
-            break
-    angles |= {q + 1: 90.0 for q in (bound, k) if q in angles and q + 1 not in angles}
+    with one_blas_thread():
+        X = np.asarray(unsaturated(X), np.float64)
+        X = inliers_of(X[row_sample(*X.shape)])
+        X = X / (float(np.abs(X).max(initial=0.0)) or 1.0)
+        n, k = X.shape
+        energy, B = _leading_directions(X, 4 * _MOST)
+        # The limit of `whitening.rank_of`, for energies that are known: X may have been
+        # rounded to float32.
+        rounding = k * float(np.finfo(np.float32).eps) ** 2
+        rank = int(np.sum(energy > rounding * energy[0]))
+        bound, white = _bound(energy, rank, n, k)
+        numbers = set(range(2, min(bound, _MOST + 1, n // 4 + 1) + 1))
+        others = [bound] if white else []
+        if k == rank <= _MOST:
+            others.append(k)
+        numbers |= {q for q in others if 1 < q <= min(B.shape[1], n // 4)}
+        angles = _angles(X, energy, B, sorted(numbers), bound, cones)
     jumps = _jumps(angles, _RANGE[0])
     named = _jumps(angles, _NAMED)
-    agreed = [q for q in jumps if angles[q] < _AGREE or q == bound * white]
+    agreed = [q for q in jumps if angles[q] < _AGREE or (white and q == bound)]
     # white noise explains all but one direction
     if not jumps or (white and bound < 2 and not agreed):
         return Count(1, (), angles)
     best = max(agreed or jumps, key=lambda q: jumps[q])
-    candidates = tuple(
-        q for q in named if q != best and named[q] > max(named.values()) / 3
-    )
+    least = max(named.values()) / 3
+    candidates = tuple(q for q in named if q != best and named[q] > least)
     return Count(best, candidates, angles, bool(agreed))
+
+
+def unsaturated(X: Array) -> Array:
+    """The samples without a saturated cell, which are mixtures as all others would be.
+
+    ValueError if hardly any are.
+    """
+    saturated = (X == X.max(axis=0)) & (ceilings(X) > CEILING.limit)
+    sound = np.asarray(X[~saturated.any(axis=1)])
+    if len(sound) < min(_UNSATURATED, len(X) / 2):
+        template = (
+            "{} of {} samples have saturated cells, and the others are too few to count"
+            " sources: give {n_components}, or {omit:leave these mixtures out}"
+        )
+        raise ValueError(Message(template, len(X) - len(sound), len(X)))
+    return sound
+
+
+def undecided(count: Count) -> list[Finding]:
+    """A number of sources that the data do not decide.
+
+    Baselines, batches and autofluorescence are sources too: only who knows the samples
+    can choose.
+    """
+    if not count.agreed:
+        guess = f"halves of the samples agree on none, and {count.n_sources} is a guess"
+        return [NUMBER.finding(reason=guess)]
+    if not count.candidates:
+        return []
+    others = ", ".join(map(str, count.candidates))
+    return [NUMBER.finding(reason=f"{count.n_sources}, or {others}")]
+
+
+def _angles(
+    X: Array, energy: Array, B: Array, numbers: list[int], bound: int, cones: Cones
+) -> dict[int, float]:
+    """The angle between halves for each of the numbers, until too many do not agree; 90
+    degrees beyond `bound`.
+    """
+    n, k = X.shape
+    noise = np.sqrt(energy[max(2, min(bound, _MOST)) :].sum() / (n * k))
+    walled = is_nonnegative(X, np.full(k, noise))
+    rng = np.random.RandomState(0)
+    size = n // 2 if n >= _FEW else 13 * n // 20
+    orders = [rng.permutation(n) for _ in range(_SPLITS)]
+    angles: dict[int, float] = {}
+    for q in numbers:
+        variance = _HIDDEN * energy[q - 1] / n
+        if q < k:
+            variance = energy[q:].sum() / ((n - q) * (k - q))
+        spectra = np.empty((0, q))
+        if walled and q < min(k, _MOST + 2):
+            spectra = B[row_sample(k, q, most=_FEW), :q]
+        Z = X @ B[:, :q]
+        apart = []
+        for order in orders:
+            halves = (order[:size], order[-size:])
+            first, second = (cones(Z[half], spectra, variance) for half in halves)
+            apart.append(_angle(first, second, np.sqrt(energy[:q])))
+        angles[q] = float(np.median(apart))
+        last = list(angles.values())[-_BEYOND:]
+        if bound not in numbers and q > _BEYOND and min(last) > _AGREE:
+            break
+    for q in [q for q in (bound, k) if q in angles]:
+        angles.setdefault(q + 1, 90.0)
+    return angles
 
 
 def _jumps(angles: dict[int, float], least: float) -> dict[int, float]:
@@ -161,12 +209,12 @@ def _angle(first: list[Array], second: list[Array], scale: Array) -> float:
     """The angle between a row of P and its largest entry, of the worst row and of the
     best pair of cones; `scale` is that of Z.
     """
-    pairs = (
-        [V / np.linalg.norm(V * scale, axis=1, keepdims=True) for V in pair]
-        for pair in zip(first, second, strict=False)
-    )
-    angles = (match(np.linalg.solve(W.T, V.T), np.eye(len(V)))[1] for V, W in pairs)
-    return min((float(angle.max()) for angle in angles), default=90.0)
+    angles = [90.0]
+    for pair in zip(first, second, strict=False):
+        V, W = (M / np.linalg.norm(M * scale, axis=1, keepdims=True) for M in pair)
+        angle = match(np.linalg.solve(W.T, V.T), np.eye(len(V)))[1]
+        angles.append(float(angle.max()))
+    return min(angles)
 
 
 def _leading_directions(X: Array, most: int) -> tuple[Array, Array]:
@@ -176,16 +224,13 @@ def _leading_directions(X: Array, most: int) -> tuple[Array, Array]:
     n, k = X.shape
     values, vectors = np.linalg.eigh(X @ X.T if k > n else X.T @ X)
     vectors = vectors[:, : -most - 1 : -1]
-    return np.maximum(values[::-1], 0), (
-        np.linalg.qr(X.T @ vectors)[0] if k > n else vectors
-    )
+    if k > n:
+        vectors = np.linalg.qr(X.T @ vectors)[0]
+    return np.maximum(values[::-1], 0), vectors
 
 
 def _bound(energy: Array, rank: int, n: int, k: int) -> tuple[int, bool]:
-    """How many directions exceed white noise, eq.
-
-    (2), and whether it explains all others.
-    """
+    """How many directions exceed white noise, eq. (2); if it explains all others."""
 
     def edge(q: int, sign: int) -> float:
         a = np.sqrt(n - q)

@@ -5,27 +5,33 @@ Nothing is remembered from the fit, so that the verdict is the same after `fit`,
 `partial_fit`, `save` and `load`.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from bionica.core.blas import one_blas_thread
 from bionica.core.blocks import row_sample
+from bionica.core.samples import matrix
 from bionica.mixtures.verdict.ambiguity import Bands, bands
 from bionica.mixtures.verdict.findings import (
     AMBIGUOUS,
     CHANGED,
     Finding,
-    Measures,
-    measure,
+    findings_without_refits,
     ranked_findings,
     uncertain,
 )
-from bionica.mixtures.verdict.halves import Uncertainty, follows_curve, uncertainty
+from bionica.mixtures.verdict.halves import (
+    Refit,
+    Uncertainty,
+    follows_curve,
+    uncertainty,
+)
+from bionica.mixtures.verdict.measures import Fit, Measures
 from bionica.mixtures.verdict.outliers import inliers_of
 
 Array = NDArray[Any]
@@ -48,16 +54,19 @@ class Diagnosis:
         If X is nonnegative and its samples follow a smooth curve, so that halves agree
         anyway: the range of shares and spectra that nonnegativity leaves open. None
         otherwise, and without refits.
-    measures, names, mixtures
-        Numbers about the outputs, their names, and those of the mixtures, if X had
-        names.
+    measures : Measures
+        `residual`, the share of the variance of X that the outputs do not explain, and
+        `is_nonnegative`, whether X is, but for noise.
+    names, mixtures : list of str
+        Names of the outputs, and of the mixtures, if X had names.
 
     Examples
     --------
     >>> import numpy as np
     >>> from bionica import MinimumVolumeCone
     >>> rng = np.random.default_rng(0)
-    >>> X = rng.exponential(size=(2000, 3)) @ rng.random((3, 8)) + 0.001 * rng.standard_normal((2000, 8))
+    >>> X = rng.exponential(size=(2000, 3)) @ rng.random((3, 8))
+    >>> X += 0.001 * rng.standard_normal(X.shape)
     >>> diagnosis = MinimumVolumeCone(3, random_state=0).fit(X).diagnose(X)
     >>> diagnosis.ok, diagnosis.uncertainty_.correlation.round(2)
     (True, array([1., 1., 1.]))
@@ -80,12 +89,14 @@ class Diagnosis:
         """What was not checked: with as many sources as mixtures there is nothing that
         they do not explain.
         """
-        k, d = (0, 0) if self.uncertainty_ is None else self.uncertainty_.mixing.shape
-        return (
-            ", but with as many sources as mixtures their number cannot be checked"
-            if k == d > 1
-            else ""
-        )
+        if self.uncertainty_ is not None:
+            k, d = self.uncertainty_.mixing.shape
+            if k == d > 1:
+                return (
+                    ", but with as many sources as mixtures their number cannot be"
+                    " checked"
+                )
+        return ""
 
     @property
     def sentences(self) -> list[str]:
@@ -97,32 +108,29 @@ class Diagnosis:
     @property
     def details(self) -> str:
         """Everything, as text."""
-        table = [] if self.uncertainty_ is None else self.uncertainty_.table(self.names)
+        u = self.uncertainty_
+        table = [] if u is None else u.table(self.names)
         return "\n".join([*(f"- {one}" for one in self._all), *map("  ".join, table)])
 
     @property
     def _all(self) -> list[str]:
         if not self.ok:
             return [one.text(self.names, self.mixtures) for one in self.findings]
-        unexplained = f"{self.measures.residual:.1%} of the variance of X"
-        sure = [
-            f"no problem was found; what the outputs do not explain, {unexplained},"
-            " looks like noise."
-        ]
-        if self.unchecked:
-            sure = [f"no problem was found{self.unchecked}."]
+        sure = (
+            "; what the outputs do not explain,"
+            f" {self.measures.residual:.1%} of the variance of X, looks like noise"
+        )
+        sentences = [f"no problem was found{self.unchecked or sure}."]
         u = self.uncertainty_
         if u is not None:
-            sure += [
+            sentences += [
                 "spectra of halves of the samples differ from it by at most"
-                f" {u.angle.max():.1f} degrees."
-            ]
-            error = f"{u.sources.max():.1%} of their standard deviation, or less"
-            sure += [
+                f" {u.angle.max():.1f} degrees.",
                 "the standard error of the outputs, by chance, noise and what was"
-                f" measured of the model, is {error}."
+                f" measured of the model, is {u.sources.max():.1%} of their standard"
+                " deviation, or less.",
             ]
-        return sure
+        return sentences
 
     def __str__(self) -> str:
         return "\n".join(f"- {sentence}" for sentence in self.sentences)
@@ -130,69 +138,130 @@ class Diagnosis:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        mark = (
-            "&#10003; no problem was found"
-            if self.ok
-            else "&#10007; the fit may be wrong"
-        )
-        return f"<div><p><strong>{mark}</strong></p><pre>{escape(self.details)}</pre></div>"
+        mark = "&#10007; the fit may be wrong"
+        if self.ok:
+            mark = "&#10003; no problem was found"
+        text = escape(self.details)
+        return f"<div><p><strong>{mark}</strong></p><pre>{text}</pre></div>"
 
 
 def diagnose(
-    rows: Array,
-    W: Array,
-    A: Array,
-    fit: Callable[[Array], tuple[Array, Array]] | None,
+    X: ArrayLike,
+    components: ArrayLike,
+    mixing: ArrayLike,
+    fit: Refit | None = None,
     *,
-    n: int,
+    n: int | None = None,
     sources: Sequence[str] = (),
     mixtures: Sequence[str] = (),
     n_known: int = 0,
     tried: Collection[str] = (),
+    noise: Array | None = None,
+    uncorrelated: bool = True,
     tracking: bool = False,
-    **facts: Any,
 ) -> Diagnosis:
-    """Judge components W (d, k) and spectra A (k, d) on rows, a sample of n.
+    """Say how far to believe that max(components x, 0) are the sources of x.
 
-    `fit` returns the components and the spectra of some rows; None: no refits. The
-    first `n_known` spectra were given, and the remedies `tried` are not named.
-    `sources` and `mixtures` are names. `tracking` and `facts` are those of
-    `measures.Fit`.
+    The separators have it as a method. Call it for the outputs of anything else, for
+    example of a circuit.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, n_features)
+        Mixtures.
+    components : array-like of shape (n_components, n_features)
+        The unmixing matrix.
+    mixing : array-like of shape (n_features, n_components)
+        The spectrum of each source, in columns.
+    fit : callable, default=None
+        Maps rows of X to the components and the mixing matrix that are learned from
+        them. None: no refits, `uncertainty_` is None, and what only refits show is
+        missed.
+    n : int, default=None
+        How many samples were fitted, if X is a sample of them.
+    sources, mixtures : sequence of str, default=()
+        Names of outputs and mixtures.
+    n_known : int, default=0
+        The first `n_known` spectra were given.
+    tried : collection of str, default=()
+        Remedies that are not named: keys of `findings.REMEDIES`.
+    noise : ndarray of shape (n_components,), default=None
+        Standard deviation of the noise of each output, if it is known.
+    uncorrelated : bool, default=True
+        Whether sources are taken to be uncorrelated, and outputs have unit variance:
+        nonnegative ICA.
+    tracking : bool, default=False
+        Whether the mixing changes along X.
+
+    Returns
+    -------
+    Diagnosis
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bionica import TwoCompartmentNICA
+    >>> from bionica.mixtures.verdict import diagnose
+    >>> rng = np.random.default_rng(0)
+    >>> S = rng.exponential(size=(5000, 2)) * (rng.random((5000, 2)) < 0.5)
+    >>> X = S @ np.array([[1.0, 0.3], [0.5, 1.0]])
+    >>> circuit = TwoCompartmentNICA(2, random_state=0).fit(X)
+    >>> diagnose(X, circuit.components_, circuit.mixing_).ok
+    True
     """
+    rows = matrix(X, "X", "diagnose")
+    W = np.asarray(components, np.float64)
+    A = np.asarray(mixing, np.float64)
+    k = rows.shape[1]
+    if W.shape != A.shape[::-1] or W.shape[1:] != (k,):
+        raise ValueError(
+            f"components has shape {W.shape} and mixing {A.shape}; for this X they must"
+            f" be (n_components, {k}) and ({k}, n_components)"
+        )
     with one_blas_thread(), np.errstate(all="ignore"):
         sound = inliers_of(rows)
-        some = sound[row_sample(*sound.shape)]
-        measures = measure(some, W, A, n, tracking=tracking, **facts)
-        found = list(measures.findings)
+        judged = Fit(
+            sound[row_sample(*sound.shape)],
+            W,
+            A,
+            n or len(rows),
+            noise=noise,
+            uncorrelated=uncorrelated,
+            tracking=tracking,
+        )
+        found = findings_without_refits(judged)
         moved = None
         band = None
-        if fit is not None and "scale" not in {one.name for one in found}:
-            moved = uncertainty(sound, W, A, fit, measures.error)
-            curve = follows_curve(sound, len(W))
-            if curve and measures.is_nonnegative:
-                band = bands(some, W, A, np.sqrt(measures.noise), n_known)
-                found += AMBIGUOUS.beyond(np.maximum(band.sources, band.spectra))
-                moved = moved._replace(
-                    sources=np.fmin(np.hypot(moved.sources, band.sources), 1.0)
-                )
-            elif len(W) - n_known > 2 and follows_curve(
-                sound, len(W), fills=4 * len(W)
-            ):
-                # It touches facets in points, and no spectra bound them: most of such
-                # fits are wrong.
-                found += AMBIGUOUS.beyond(np.ones(len(W)))
-                moved = moved._replace(sources=np.ones(len(W)))
-            if not (curve or tracking):
-                found += CHANGED.beyond(moved.change)
-            found = [one for one in found if one.name != "uncertain"]
-            found += uncertain(
-                measures.noise / measures.variance, moved.share, moved.sources
-            )
-    return Diagnosis(
-        ranked_findings(found, tried),
-        moved,
-        band,
-        measures,
-        list(sources),
-        list(mixtures),
-    )
+        useless = {"constant", "scale"} & {one.name for one in found}
+        if fit is not None and not useless:
+            moved = uncertainty(sound, W, A, fit, judged.error)
+            moved, band, shown = _left_open(moved, sound, W, A, judged, n_known)
+            found += shown
+        found += uncertain(judged, moved)
+    names = (list(sources), list(mixtures))
+    ranked = ranked_findings(found, tried)
+    return Diagnosis(ranked, moved, band, judged.measures, *names)
+
+
+def _left_open(
+    moved: Uncertainty, X: Array, W: Array, A: Array, fit: Fit, n_known: int
+) -> tuple[Uncertainty, Bands | None, list[Finding]]:
+    """The uncertainty with what a curve leaves open, its bands, and what both show."""
+    d = len(W)
+    band = None
+    found = []
+    curve = follows_curve(X, d)
+    if curve and fit.is_nonnegative:
+        noise = np.sqrt(fit.noise.outputs)
+        band = bands(X[row_sample(*X.shape)], W, A, noise, n_known)
+        found += AMBIGUOUS.beyond(np.maximum(band.sources, band.spectra))
+        error = np.hypot(moved.sources, band.sources)
+        moved = moved._replace(sources=np.fmin(error, 1.0))
+    elif d - n_known > 2 and follows_curve(X, d, most=4 * d):
+        # It touches facets in points, and no spectra bound them: most of such fits are
+        # wrong.
+        moved = moved._replace(sources=np.ones(d))
+        found += AMBIGUOUS.beyond(moved.sources)
+    if not (curve or fit.tracking):
+        found += CHANGED.beyond(moved.change)
+    return moved, band, found

@@ -4,8 +4,8 @@ it.
 - `Finding`, `Check`: what was found; a limit with its sentence.
 - The checks, each beside the function that measures and returns its finding in a list,
   or an empty list; `CHECKS` has them in order.
-- `measure`, `evidence`: the findings on some rows. `fit` warns of them once, `diagnose`
-  adds what refits show, `separate` chooses a method by them.
+- `findings_without_refits`: those of one fit. `evidence` is what `fit` warns of;
+  `diagnose` adds what refits show; `separate` chooses a method by them.
 - `ranked_findings`: their order, each with one remedy.
 
 The limits lie between what right fits (worst source above 0.99) and wrong fits (below
@@ -19,19 +19,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bionica.mixtures.verdict.count import Count
-from bionica.mixtures.verdict.halves import roughness
+from bionica.core.errors import Message
+from bionica.mixtures.verdict.halves import Uncertainty, roughness
 from bionica.mixtures.verdict.measures import Fit, ceilings, largest_gap
 from bionica.mixtures.verdict.outliers import inliers_of
 
 Array = NDArray[Any]
-Floats = NDArray[np.float64]
 
-_FEW = 20  # samples without a saturated cell
+_NAMED = 4  # outputs or mixtures in a sentence; the others are counted
 
-#: What to do, by the names of Python; the command line translates some of them.
+#: What to do, by the names of Python. Parameters are fields (`Message`), and the
+#: command line replaces some sentences by their keys.
 REMEDIES = {
-    "rates": "lower eta0, or use StreamingNICA, which has no learning rates",
     "more samples": "bring more samples",
     "transpose": "pass X.T",
     "same scale": (
@@ -53,6 +52,12 @@ REMEDIES = {
         "fit parts of X if the mixing changes along X, or check the number of sources"
     ),
     "mixtures": "measure more mixtures",
+    "horizon": (
+        "if the mixing changes, set {horizon:=} to the number of samples to remember"
+        " (1,000 + 100 {n_components} or more). If sources are on and off for long, or"
+        " neighbouring samples are alike, ignore this. If sensors failed, omit these"
+        " samples"
+    ),
 }
 
 
@@ -81,7 +86,7 @@ class Finding(NamedTuple):
         return self._replace(remedies=left)
 
     def text(self, sources: Sequence[str] = (), mixtures: Sequence[str] = ()) -> str:
-        """One sentence, or two with a remedy, with these names of outputs and mixtures."""
+        """One sentence, or two with a remedy, by the names of outputs and mixtures."""
         statement = CHECKS[self.name].statement.format(
             sources=_listed("output", self.sources, sources),
             mixtures=_listed("mixture", self.mixtures, mixtures),
@@ -89,17 +94,18 @@ class Finding(NamedTuple):
         )
         if not self.remedies:
             return f"{statement}."
-        advice = ", or ".join(REMEDIES[key] for key in self.remedies)
-        return f"{statement}. {advice[:1].upper()}{advice[1:]}."
+        first, *others = self.remedies
+        remedy = REMEDIES[first][0].upper() + REMEDIES[first][1:]
+        advice = [f"{{{first}:{remedy}}}"]
+        advice += [f"{{{key}:{REMEDIES[key]}}}" for key in others]
+        return Message("{}. " + ", or ".join(advice) + ".", statement)
 
 
-def _listed(
-    noun: str, indices: Sequence[int], names: Sequence[str], most: int = 4
-) -> str:
-    words = [str(names[i]) if names else f"{noun} {i}" for i in indices[:most]]
-    text = ", ".join(words)
-    if len(indices) > most:
-        text += f" and {len(indices) - most} more"
+def _listed(noun: str, indices: Sequence[int], names: Sequence[str]) -> str:
+    words = [str(names[i]) if names else f"{noun} {i}" for i in indices]
+    text = ", ".join(words[:_NAMED])
+    if len(words) > _NAMED:
+        text += f" and {len(words) - _NAMED} more"
     return text
 
 
@@ -123,7 +129,7 @@ class Check(NamedTuple):
         remedies: tuple[str, ...] | None = None,
         **numbers: Any,
     ) -> Finding:
-        """A finding with this value, and with other numbers that the statement names."""
+        """A finding with this value, and with other numbers that the sentence has."""
         values = {"value": float(value), "error": float(np.sqrt(abs(value)))}
         return Finding(
             self.name,
@@ -156,28 +162,17 @@ CEILING = Check(
 
 
 def saturation(X: Array, unit: float = 1.0) -> list[Finding]:
-    """Cells with the largest value, over those with the next one; `unit` is that of X."""
+    """Cells with the largest value, over those with the next; `unit` is that of X."""
     ratio = ceilings(X)
     level = unit * float(X[:, ratio.argmax()].max())
     return CEILING.beyond(ratio, "mixtures", level=level)
 
 
-def unsaturated(X: Array) -> Array:
-    """The samples without a saturated cell, which are mixtures as all others would be.
-
-    ValueError if hardly any are.
-    """
-    saturated = (X == X.max(axis=0)) & (ceilings(X) > CEILING.limit)
-    sound = np.asarray(X[~saturated.any(axis=1)])
-    if len(sound) < min(_FEW, len(X) / 2):
-        raise ValueError(
-            f"{len(X) - len(sound)} of {len(X)} samples have saturated cells, and the "
-            "others are too few to count sources: give n_components, or "
-            f"{REMEDIES['saturated'].partition(',')[0]}"
-        )
-    return sound
-
-
+CONSTANT = Check(
+    "constant",
+    0,
+    "X does not vary: all samples are equal, and nothing can be separated",
+)
 SCALE = Check(
     "scale",
     4,
@@ -191,21 +186,13 @@ def scale(fit: Fit) -> list[Finding]:
 
     It is infinite for any fit if the variance is 0 or overflows.
     """
+    if (fit.X == fit.X[0]).all():
+        return [CONSTANT.finding()]
     if len(fit.without_variance):
         return [SCALE.finding(np.inf, fit.without_variance)]
     if not fit.uncorrelated:
         return []
     return SCALE.beyond(np.maximum(fit.variance, 1 / fit.variance))
-
-
-# Typical largest output of a sample while a network learns: right 1 to 10; rates that
-# fail 1e5 and more.
-HUGE = Check(
-    "huge",
-    1e3,
-    "outputs are {value:.2g} where 1 is right, because the weights diverge",
-    ("rates",),
-)
 
 
 TRANSPOSED = Check(
@@ -249,21 +236,6 @@ NUMBER = Check(
     "the number of sources is not certain: {reason}",
     ("candidates",),
 )
-
-
-def undecided(count: Count) -> list[Finding]:
-    """A number of sources that the data do not decide.
-
-    Baselines, batches and autofluorescence are sources too: only who knows the samples
-    can choose.
-    """
-    if not count.agreed:
-        guess = f"halves of the samples agree on none, and {count.n_sources} is a guess"
-        return [NUMBER.finding(reason=guess)]
-    if not count.candidates:
-        return []
-    others = ", ".join(map(str, count.candidates))
-    return [NUMBER.finding(reason=f"{count.n_sources}, or {others}")]
 
 
 # `Uncertainty.change`: right fits .014 at most, a drift of the mixing, which is fitted
@@ -324,16 +296,24 @@ UNCERTAIN = Check(
 )
 
 
-def uncertain(noise: Array, moved: Array, error: Array) -> list[Finding]:
+def uncertain(fit: Fit, moved: Uncertainty | None = None) -> list[Finding]:
     """Shares of the variance of outputs that are noise, or differ between halves.
 
-    What is said is `error`, their standard error with that of the model, which users
-    see beside it.
+    What is said is their standard error with that of the model, which users see beside
+    it. Without refits, halves do not differ.
     """
-    total = np.minimum(noise + moved, 1.0)
+    if len(fit.without_variance):
+        return []
+    noise = fit.noise.outputs / fit.variance
+    share = np.zeros(fit.d)
+    error = np.sqrt(np.minimum(fit.error / fit.variance, 1.0))
+    if moved is not None:
+        share = moved.share
+        error = moved.sources
+    total = np.minimum(noise + share, 1.0)
     worst = int(total.argmax())
     remedies = ["count"] if total[worst] > 0.5 else []  # most of it is no source
-    if noise[worst] > moved[worst]:
+    if noise[worst] > share[worst]:
         cause = "noise"
         remedies.append("average")
     else:
@@ -372,7 +352,7 @@ NEGATIVE = Check(
 
 
 def negative(fit: Fit) -> list[Finding]:
-    """Share of the variance of an output that others make by being subtracted from it."""
+    """Share of the variance of an output that others subtract from it."""
     return NEGATIVE.beyond(fit.subtracted)
 
 
@@ -434,9 +414,9 @@ DUPLICATE = Check(
 def duplicate(fit: Fit) -> list[Finding]:
     """Largest correlation of an output with another one."""
     with np.errstate(invalid="ignore"):  # an output that is zero everywhere
-        alike = np.nan_to_num(np.corrcoef(np.maximum(fit.U, 0).T))
-    others = 1 - np.eye(fit.d)
-    return DUPLICATE.beyond((alike.reshape(fit.d, fit.d) * others).max(axis=0))
+        alike = np.corrcoef(np.maximum(fit.U, 0).T).reshape(fit.d, fit.d)
+    np.fill_diagonal(alike, 0)
+    return DUPLICATE.beyond(np.nan_to_num(alike).max(axis=0))
 
 
 # What learning itself says.
@@ -446,9 +426,9 @@ CONVERGED = Check("converged", 0, "{reason}")
 CHECKS = {
     one.name: one
     for one in (
+        CONSTANT,
         CEILING,
         SCALE,
-        HUGE,
         TRANSPOSED,
         UNMIXED,
         NUMBER,
@@ -467,27 +447,11 @@ CHECKS = {
 }
 
 
-class Measures(NamedTuple):
-    """Numbers about outputs on some samples, for findings and for a diagnosis."""
-
-    variance: Floats
-    noise: Floats  # variance of the noise of each output
-    error: Floats  # squared, of each output: `Fit.error`
-    negativity: Floats  # share of the energy of each linear output that is negative
-    is_nonnegative: bool  # X, but for noise
-    residual: float  # share of the variance of X that the outputs leave unexplained
-    findings: tuple[Finding, ...]  # unordered, and without what refits show
-
-
-def measure(X: Array, W: Array, A: Array, n: int, **facts: Any) -> Measures:
-    """Measure components W (d, k) and spectra A (k, d) on rows X; `facts` as in `Fit`."""
-    fit = Fit(X, W, A, n, **facts)
+def findings_without_refits(fit: Fit) -> list[Finding]:
+    """All that one fit shows, but how uncertain its outputs are."""
     found = scale(fit)
     if len(fit.without_variance):
-        empty = np.zeros(fit.d)
-        return Measures(empty, empty, empty, empty, False, 1.0, tuple(found))
-    error = np.sqrt(np.minimum(fit.error / fit.variance, 1.0))
-    found += uncertain(fit.noise.outputs / fit.variance, np.zeros(fit.d), error)
+        return found
     found += saturation(fit.X, fit.unit)
     for check in (
         transposed,
@@ -503,30 +467,23 @@ def measure(X: Array, W: Array, A: Array, n: int, **facts: Any) -> Measures:
         found += check(fit)
     if fit.is_nonnegative:  # no mean was subtracted
         found = [one.without("mean") for one in found]
-    total = float(fit.X.var(axis=0).sum())
-    left = float(np.sum(fit.square - fit.residual.mean(axis=0) ** 2))
-    return Measures(
-        variance=fit.variance,
-        noise=fit.noise.outputs,
-        error=fit.error,
-        negativity=np.mean(np.minimum(fit.U, 0) ** 2, axis=0) / fit.energy,
-        is_nonnegative=fit.is_nonnegative,
-        residual=left / total if total else 0.0,
-        findings=tuple(found),
-    )
+    return found
 
 
 def evidence(X: Array, W: Array, A: Array, n: int, **facts: Any) -> list[Finding]:
-    """The findings of `measure` on X, without outliers if these might explain them.
+    """The findings of components W (d, k) and spectra A (k, d) on rows X, some of n.
 
-    They are looked for only then, because it takes longer.
+    `facts` as in `Fit`. Outliers are left out if they might explain the findings: they
+    are looked for only then, because it takes longer.
     """
-    found = measure(X, W, A, n, **facts).findings
-    if found:
-        sound = inliers_of(X)
-        if len(sound) < len(X):
-            found = measure(sound, W, A, n, **facts).findings
-    return list(found)
+
+    def found_on(rows: Array) -> list[Finding]:
+        fit = Fit(rows, W, A, n, **facts)
+        return findings_without_refits(fit) + uncertain(fit)
+
+    found = found_on(X)
+    sound = inliers_of(X) if found else X
+    return found_on(sound) if len(sound) < len(X) else found
 
 
 def ranked_findings(

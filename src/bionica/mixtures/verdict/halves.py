@@ -4,7 +4,7 @@ samples.
 Half of the samples double the variance of what is fitted, and a bias that falls as 1/n.
 So, with the fits h to halves,
 
-    error^2 = <(h - full)^2>.                                                                                             (1)
+    error^2 = <(h - full)^2>.                                                    (1)
 
 Halves are random (chance), two pairs, or the first and the second half (change in
 time). For outputs and angles, the median of all replaces the average, because a refit
@@ -12,7 +12,7 @@ may start where it does not settle. If the mixing changes in time, neither the f
 the second half gives the fit to all; of a source that is absent from one half, the
 other still does. Spectra a_i and b_i are matched by
 
-    angle_i = arccos(|a_i' b_i| / (|a_i| |b_i|)),                                                                         (2)
+    angle_i = arccos(|a_i' b_i| / (|a_i| |b_i|)),                                (2)
 
 and b_i is scaled to a_i by least squares.
 
@@ -34,6 +34,8 @@ from scipy.optimize import linear_sum_assignment
 from bionica.core.blocks import row_sample
 
 Array = npt.NDArray[Any]
+#: Components (d, k) and mixing matrix (k, d) that are learned from rows (n, k).
+Refit = Callable[[Array], tuple[Array, Array]]
 
 _ROWS_PER_SOURCE = 100  # of a curve
 
@@ -69,22 +71,19 @@ class Uncertainty(NamedTuple):
     share: Array
     change: float
 
-    def table(self, names: Sequence[str]) -> list[tuple[str, ...]]:
-        """A row of text for each output, with its name, and one of headings."""
+    def table(self, names: Sequence[str]) -> list[tuple[str, str, str, str]]:
+        """A row of headings, and one of text for each output, with its name."""
+        table = [
+            ("output", "correlation of halves", "angle, degrees", "standard error")
+        ]
         numbers = zip(names, self.correlation, self.angle, self.sources, strict=True)
-        rows = [
-            (name, f"{r:.3f}", f"{angle:.1f}", f"{error:.1%}")
-            for name, r, angle, error in numbers
-        ]
-        return [
-            ("output", "correlation of halves", "angle, degrees", "standard error"),
-            *rows,
-        ]
+        for name, r, angle, error in numbers:
+            table.append((name, f"{r:.3f}", f"{angle:.1f}", f"{error:.1%}"))
+        return table
 
     def __repr__(self) -> str:
-        return "\n".join(
-            map("  ".join, self.table(list(map(str, range(len(self.share))))))
-        )
+        names = [str(i) for i in range(len(self.share))]
+        return "\n".join(map("  ".join, self.table(names)))
 
 
 def match(A: Array, B: Array) -> tuple[Array, Array]:
@@ -102,13 +101,10 @@ def roughness(X: Array) -> float:
     """Energy of the differences of neighbouring rows over that of independent rows: 1
     if their order means nothing.
     """
-    # 0 if all rows are equal
     differences = 0.5 * float(np.sum(np.diff(X, axis=0) ** 2))
-    return (
-        differences / float(np.sum((X - X.mean(axis=0)) ** 2))
-        if differences > 0 and len(X) > 2
-        else 1.0
-    )
+    if len(X) < 3 or differences <= 0:  # all rows are equal
+        return 1.0
+    return differences / float(np.sum((X - X.mean(axis=0)) ** 2))
 
 
 def is_nonnegative(X: Array, noise: Array) -> bool:
@@ -130,74 +126,58 @@ def noise_explains(least: float, most: float, negative: Array, noise: Array) -> 
     rounding = least >= -1e-12 * most
     if rounding or not noise.any():
         return rounding
-    noise = (
-        noise if len(noise) == len(negative) else np.full(len(negative), noise.max())
-    )
-    return bool(np.mean(negative / np.maximum(noise, 1e-8 * noise.max()) ** 2) <= 0.5)
+    largest = noise.max()
+    if len(noise) != len(negative):
+        noise = largest
+    return bool(np.mean(negative / np.maximum(noise, 1e-8 * largest) ** 2) <= 0.5)
 
 
-def follows_curve(X: Array, d: int, *, fills: int | None = None) -> bool:
+def follows_curve(X: Array, d: int, *, most: float = np.inf) -> bool:
     """Whether the rows follow a smooth curve: of a sample of rows that is large enough
     for halves, fewer than d are independent.
 
-    The noise of the directions left out says nothing about the curve. With `fills`, it
-    must also be shorter than so many lengths of correlation, one of which is
-    roughness^(-1/2) rows: a longer one touches everything.
+    The noise of the directions left out says nothing about the curve. It must also be
+    shorter than `most` lengths of correlation, one of which is roughness^(-1/2) rows: a
+    longer one touches everything.
     """
     rows = X[row_sample(*X.shape, most=_ROWS_PER_SOURCE * d)]
     U, sigma, _ = np.linalg.svd(rows, full_matrices=False)
     rough = roughness(U[:, :d] * sigma[:d])
-    return len(rows) * rough < d and (
-        fills is None or len(rows) * np.sqrt(rough) < fills
-    )
+    return len(rows) * rough < d and bool(len(rows) * np.sqrt(rough) < most)
 
 
-def uncertainty(
-    X: Array,
-    W: Array,
-    A: Array,
-    fit: Callable[[Array], tuple[Array, Array]],
-    known: Array,
-) -> Uncertainty:
+def uncertainty(X: Array, W: Array, A: Array, fit: Refit, known: Array) -> Uncertainty:
     """How far components W (d, k) and mixing A (k, d), fitted to X, move.
 
     `known` (d,) is the variance of errors of the outputs that halves have in common,
-    such as noise. `fit` returns the components and the mixing matrix of some rows of X.
+    such as noise.
     """
     Y = np.maximum(X @ W.T, 0)
     variance = np.maximum(Y.var(axis=0), 1e-300)
     size = np.linalg.norm(Y, axis=0)
-
-    def moved(rows: Array) -> tuple[Array, Array, Array]:
-        """Squared errors of outputs (on average, over their variance), of spectra, and
-        of their angles, of a fit to some rows.
-        """
-        V, B = fit(X[np.sort(rows)])
-        columns, angles = match(A, B)
-        Z = np.maximum(X @ V[columns].T, 0)
-        # that of the fit to all
-        scale = size / np.maximum(np.linalg.norm(Z, axis=0), 1e-150)
-        share = np.mean((Z * scale - Y) ** 2, axis=0) / variance
-        B = B[:, columns]
-        return (
-            share,
-            (B * np.nan_to_num(np.sum(A * B, axis=0) / np.sum(B**2, axis=0)) - A) ** 2,
-            angles**2,
-        )
-
+    shares = []
+    spectra = []
+    angles = []
     rng = np.random.RandomState(0)
-    orders = (rng.permutation(len(X)), rng.permutation(len(X)), np.arange(len(X)))
-    refits = [moved(rows) for order in orders for rows in np.array_split(order, 2)]
-    shares, spectra, angles = (np.array(part) for part in zip(*refits, strict=True))
+    for order in (rng.permutation(len(X)), rng.permutation(len(X)), np.arange(len(X))):
+        for half in np.array_split(order, 2):
+            V, B = fit(X[np.sort(half)])
+            columns, angle = match(A, B)
+            B = B[:, columns]
+            B = B * np.nan_to_num(np.sum(A * B, axis=0) / np.sum(B**2, axis=0))
+            Z = np.maximum(X @ V[columns].T, 0)
+            Z = Z * (size / np.maximum(np.linalg.norm(Z, axis=0), 1e-150))
+            shares.append(np.mean((Z - Y) ** 2, axis=0) / variance)
+            spectra.append((B - A) ** 2)
+            angles.append(angle**2)
     share = np.fmin(np.median(shares, axis=0), 1.0)  # 1 if a refit overflows too
+    by_chance = np.fmin(np.median(shares[:-2], axis=0), 1.0).max()
+    in_time = np.fmin(np.max(shares[-2:], axis=1), 1.0).min()
     return Uncertainty(
         correlation=1 - 2 * share,
         angle=np.sqrt(np.median(angles, axis=0)),
         sources=np.sqrt(np.fmin(share + known / variance, 1.0)),
         mixing=np.sqrt(np.mean(spectra[:-2], axis=0)),
         share=share,
-        change=float(
-            np.fmin(shares[-2:].max(axis=1), 1.0).min()
-            - np.fmin(np.median(shares[:-2], axis=0), 1.0).max()
-        ),
+        change=float(in_time - by_chance),
     )

@@ -3,7 +3,8 @@
 
 With u = W x, y = max(u, 0) and the residual e = x - A u:
 
-- `Fit`: the outputs, the residual, and the error of the outputs by its causes.
+- `Fit`: the outputs, the residual, and the error of the outputs by its causes;
+  `Measures`: those of its numbers that a diagnosis keeps.
 - Noise below zero, what outputs subtract from each other, and what nonnegativity leaves
   open (outputs that can be turned, and facets that no sample touches).
 - `largest_gap` of the residual, and `ceilings` of mixtures.
@@ -29,6 +30,15 @@ class Noise(NamedTuple):
     outputs: Array
     seen: Array
     mixtures: Array
+
+
+class Measures(NamedTuple):
+    """Whether X is nonnegative, but for noise; the share of the variance of X that the
+    outputs leave unexplained.
+    """
+
+    is_nonnegative: bool
+    residual: float
 
 
 class Fit:
@@ -63,15 +73,11 @@ class Fit:
         with np.errstate(all="ignore"):
             self.U = self.X @ self.W.T
             self.spread = self.U.std(axis=0)
-
-    @cached_property
-    def without_variance(self) -> Array:
-        """Outputs whose variance is 0 or overflows."""
-        if (self.X == self.X[0]).all():  # rounding of their mean may leave a spread
-            return np.arange(self.d)
-        with np.errstate(all="ignore"):
             usable = (self.spread > 0) & np.isfinite(self.spread**4)
-        return np.flatnonzero(~usable)
+        # rounding of the mean of equal samples may leave a spread
+        usable &= (self.X != self.X[0]).any()
+        #: Outputs whose variance is 0 or overflows.
+        self.without_variance = np.flatnonzero(~usable)
 
     @cached_property
     def variance(self) -> Array:
@@ -86,7 +92,7 @@ class Fit:
     @cached_property
     def residual(self) -> Array:
         """The rows of e = x - A u."""
-        return np.asarray(self.X - self.U @ self.A.T)
+        return self.X - self.U @ self.A.T
 
     @cached_property
     def square(self) -> Array:
@@ -122,21 +128,18 @@ class Fit:
 
     @cached_property
     def _leading_and_white(self) -> tuple[float, float]:
-        """Energy of the leading direction of the residual; the largest of noise alone."""
+        """Energy of the residual's leading direction; the largest of noise alone."""
         if self.k <= self.d:
             return 0.0, 0.0
-        E = self.residual
         n = len(self.X)
-        gram = E @ E.T if n < self.k else E.T @ E
-        values = np.maximum(np.linalg.eigvalsh(gram)[::-1], 0)
-        leading, *others = values[: self.k - self.d] / n
+        leading, *others = energies(self.residual)[: self.k - self.d] / n
         if not others:
             return leading, 0.0
         return leading, float(np.mean(others)) * (1 + np.sqrt(self.k / n)) ** 2
 
     @cached_property
     def signal(self) -> float:
-        """Energy of the leading direction of the residual beyond noise, over `weakest`."""
+        """Energy of the residual's leading direction beyond noise, over `weakest`."""
         leading, white = self._leading_and_white
         return max(leading - white, 0.0) / self.weakest
 
@@ -171,6 +174,21 @@ class Fit:
         noise = self.noise.outputs
         error = noise + model / self.weakest * self.energy + shares * self.variance
         return np.asarray(error)
+
+    @property
+    def measures(self) -> Measures:
+        """What a diagnosis keeps."""
+        if len(self.without_variance):
+            return Measures(False, 1.0)
+        total = float(self.X.var(axis=0).sum())
+        left = float(np.sum(self.square - self.residual.mean(axis=0) ** 2))
+        return Measures(self.is_nonnegative, left / total if total else 0.0)
+
+
+def energies(E: Array) -> Array:
+    """Squared singular values of a matrix, the largest first."""
+    gram = E @ E.T if len(E) < E.shape[1] else E.T @ E
+    return np.maximum(np.linalg.eigvalsh(gram)[::-1], 0)
 
 
 def noise_below_zero(U: Array, i: int) -> float:
@@ -226,7 +244,7 @@ def _subtracted_from(u: Array, Y: Array, noise: Array) -> float:
     error = np.sqrt(np.sum((Y * left_out) ** 2, axis=0)) / energy
     with np.errstate(over="ignore"):  # of an output that nothing is beside
         beyond_noise = np.maximum(1 - noise * n / energy, 0)
-        certain = beyond_noise * np.maximum(slope - 3 * error, 0)
+    certain = beyond_noise * np.maximum(slope - 3 * error, 0)
     explained = min(-float(u @ Y @ certain) / max(float(u @ u), 1e-300), 1.0)
     spread = np.minimum(np.sqrt(energy / n), 1)
     return float(np.sum((certain * (2 - explained)) ** 2 * spread))
@@ -288,7 +306,7 @@ def enlarged(U: Array, free: Array) -> Array:
     share = np.zeros(len(free))
     scale = np.sum(z[:, free] * s, axis=0) / np.sum(s**2, axis=0)
     share[free] = np.mean((z[:, free] - scale * s) ** 2, axis=0)
-    return np.asarray(np.minimum(share, 1))
+    return np.minimum(share, 1)
 
 
 def largest_gap(fit: Fit) -> float:
@@ -305,8 +323,7 @@ def largest_gap(fit: Fit) -> float:
     if few < 3 or fit.square.sum() < rounding:
         return 0.0
     E = E / np.maximum(size, max(float(np.median(size)), 1e-3 * float(size.max())))
-    gram = E @ E.T if len(E) < E.shape[1] else E.T @ E
-    values = np.linalg.eigvalsh(gram)[::-1][:few]
+    values = energies(E)[:few]
     ratios = values[:-1] / np.maximum(values[1:], 1e-12 * values[0])
     return float(np.sqrt(np.max(ratios)))
 

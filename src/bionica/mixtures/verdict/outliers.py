@@ -4,8 +4,8 @@ are left out of the fit.
 A covariance has no bound on the weight of a sample: one row times 1e6 among 100,000 is
 a principal direction of its own. The distances of a sample are
 
-    s = |F (x - <x>)|,     F C_xx F' = I                  (Mahalanobis)
-    e = |x - <x>| outside of the rows of F                (only if F has fewer rows than x has features)
+    s = |F (x - <x>)|,     F C_xx F' = I     (Mahalanobis)
+    e = |x - <x>| outside of the rows of F   (if F has fewer rows than x has features)
 
 The metric (<x>, F) comes from a sample of the rows without the 0.5 % that are farthest
 out, which are chosen again three times in the metric of the others, because the largest
@@ -106,7 +106,7 @@ class Inliers(ChunkedRows):
 
     def __getitem__(self, rows: slice | Array) -> Array:
         block = self.X[rows]
-        return np.asarray(block[is_inlier(block, self.limit)])
+        return block[is_inlier(block, self.limit)]
 
 
 def _of_inliers(
@@ -134,12 +134,10 @@ def squared_distances(X: Array, limit: Limit) -> Array:
             z = (X[rows] @ right - offset).astype(np.float64)
             distances[0, rows] = np.einsum("ij,ij->i", z, z)
             if outside is not None:
-                x = (
-                    X[rows].astype(np.float64)
-                    if outside.basis is None
-                    else X[rows] @ outside.basis.T
-                )
-                x -= outside.mean
+                x = X[rows]
+                if outside.basis is not None:
+                    x = x @ outside.basis.T
+                x = x.astype(np.float64) - outside.mean
                 energy = np.einsum("ij,ij->i", x, x) - z**2 @ outside.variances
                 distances[1, rows] = np.maximum(energy, 0) / outside.floor + 1
     return np.nan_to_num(distances, copy=False, nan=np.inf, posinf=np.inf)
@@ -161,11 +159,9 @@ def find_limit(X: Array | ChunkedRows, n_components: int | None = None) -> Limit
     all of them), fewer if there are fewer than 50 samples for each.
     """
     limit = metric(X, n_components) if X.shape[0] >= _LEAST_SAMPLES else None
-    return (
-        None
-        if limit is None
-        else limit_of(limit, fold(X, histogram, operator.add, limit))
-    )
+    if limit is None:
+        return None
+    return limit_of(limit, fold(X, histogram, operator.add, limit))
 
 
 def limit_of(limit: Limit, counts: Array) -> Limit | None:
@@ -227,21 +223,18 @@ def metric(X: Array | ChunkedRows, n_components: int | None) -> Limit | None:
     basis = None
     if k > _WIDEST:
         deviation = subset.std(axis=0, dtype=np.float64)
-        basis = (
-            np.random.default_rng(0).standard_normal((_WIDEST, k))
-            / np.where(deviation > 0, deviation, 1)
-            / np.sqrt(k)
-        )
+        directions = np.random.default_rng(0).standard_normal((_WIDEST, k))
+        basis = directions / np.where(deviation > 0, deviation, 1) / np.sqrt(k)
         subset = subset @ basis.T
     d = min(n_components or k, max(1, len(subset) // _SAMPLES_PER_DIRECTION))
     nth = len(subset) - 1 - max(_LEAST_TAIL, round(_SHARE * len(subset)))
     inner = subset
     for _ in range(4):
         m = moments(inner)
-        white = (
-            whitening(m, d, precision=X.dtype) if np.isfinite(m.scatter).all() else None
-        )
-        if white is None or not white.rank:
+        if not np.isfinite(m.scatter).all():
+            return None
+        white = whitening(m, d, precision=X.dtype)
+        if not white.rank:
             return None
         limit = Limit(white.matrix, white.matrix @ m.mean)
         if len(white.matrix) < len(m.mean):
@@ -252,12 +245,10 @@ def metric(X: Array | ChunkedRows, n_components: int | None) -> Limit | None:
                 outside=Outside(None, m.mean, np.sum(white.inverse**2, axis=0), floor)
             )
         squares = squared_distances(subset, limit)
-        inner = subset[
-            (squares <= np.partition(squares, nth, axis=1)[:, nth, np.newaxis]).all(
-                axis=0
-            )
-        ]
-    if basis is None:
-        return limit
-    outside = None if limit.outside is None else limit.outside._replace(basis=basis)
-    return limit._replace(matrix=limit.matrix @ basis, outside=outside)
+        farthest = np.partition(squares, nth, axis=1)[:, nth, np.newaxis]
+        inner = subset[(squares <= farthest).all(axis=0)]
+    if basis is not None:
+        limit = limit._replace(matrix=limit.matrix @ basis)
+        if limit.outside is not None:
+            limit = limit._replace(outside=limit.outside._replace(basis=basis))
+    return limit
