@@ -11,7 +11,6 @@ from threadpoolctl import threadpool_info, threadpool_limits
 import bionica
 from bionica import (
     BatchNICA,
-    InterneuronNICA,
     MinimumVolumeCone,
     StreamingNICA,
 )
@@ -57,9 +56,7 @@ def test_noise_that_many_mixtures_average_is_named_and_no_problem(k, share=0.41)
 
 
 @RIGHT
-@pytest.mark.parametrize(
-    "estimator", [BatchNICA, MinimumVolumeCone, StreamingNICA, InterneuronNICA]
-)
+@pytest.mark.parametrize("estimator", [BatchNICA, MinimumVolumeCone, StreamingNICA])
 def test_a_right_fit_is_called_right(estimator):
     X = mixed(sparse(10_000, 3), 6)
     found = estimator(3, random_state=0).fit(X).diagnose(X)
