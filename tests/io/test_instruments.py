@@ -216,7 +216,7 @@ def test_fcs_numbers_that_are_said_to_be_logarithms(fcs):
     _, labels, reader = opened(path)
     assert reader.names == ["A", "B"]
     assert [float(label) for label in labels] == [2, 3]
-    with open_reader(path, columns=Columns(use="1-3")) as reader:
+    with open_reader(path, use="1-3") as reader:
         np.testing.assert_array_equal(reader.read(), events)
 
 
