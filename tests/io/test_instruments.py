@@ -11,7 +11,7 @@ from types import ModuleType, SimpleNamespace
 import numpy as np
 import pytest
 
-from bionica.io import Columns, InputError, Measurement, open_reader, register
+from bionica.io import InputError, Measurement, open_reader, register
 
 X = np.round(np.random.default_rng(0).random((3, 6)), 4)
 WAVENUMBERS = [400.0, 402.0, 404.0, 406.0, 408.0, 410.0]
