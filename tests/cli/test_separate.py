@@ -2,7 +2,6 @@
 line.
 """
 
-import importlib
 import json
 import resource
 import signal
@@ -15,12 +14,11 @@ from typer.testing import CliRunner
 
 import bionica
 from bionica.cli import app
+from bionica.cli import separation as command_line
 from bionica.metrics import permutation_error
 from bionica.mixtures import report
 from conftest import left, mixtures, read, worst_correlation, write
 
-# the command hides the module of its name
-module = importlib.import_module("bionica.cli.separate")
 COMMAND = [sys.executable, "-m", "bionica", "separate"]
 
 
@@ -122,7 +120,7 @@ def test_the_method_and_the_sources_do_not_depend_on_the_size_of_the_file(
     x = write(tmp_path / "x.npy", X)
     summaries = []
     for memory in (2**28, 8 * 10 * 2000):
-        monkeypatch.setattr(module, "IN_MEMORY", memory)
+        monkeypatch.setattr(command_line, "IN_MEMORY", memory)
         result = separate(x, "--sources", 3, "--json", "--force")
         summaries.append(json.loads(result.stdout))
         Y = np.load(tmp_path / "x-sources.npy")
@@ -137,7 +135,7 @@ def test_the_method_and_the_sources_do_not_depend_on_the_size_of_the_file(
 def test_an_online_method_learns_from_all_samples_of_a_large_file(
     tmp_path, problem, monkeypatch
 ):
-    monkeypatch.setattr(module, "IN_MEMORY", 8 * 5 * 2000)
+    monkeypatch.setattr(command_line, "IN_MEMORY", 8 * 5 * 2000)
     separate(write(tmp_path / "x.npy", problem[1]), *AT_ONCE, "--model", tmp_path / "m")
     assert bionica.load(tmp_path / "m").n_samples_seen_ == 4000
 

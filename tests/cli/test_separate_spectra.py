@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 from test_separate import separate
 
-from bionica import TwoCompartmentNICA, plot
+from bionica import TwoCompartmentNICA
+from bionica.circuits.plot import record_weights
 from bionica.io import open_reader
 from bionica.metrics import match_sources
+from bionica.mixtures import plot
 from browser import check_page
 from conftest import mixtures, read
 
@@ -240,7 +242,7 @@ def test_a_known_spectrum_at_other_wavelengths_is_refused(tmp_path, table, probl
             lambda: plot.images(np.ones((10, 2)), (3, 4)),
             r"\(3, 4\) has 12 pixels, but Y has 10 rows",
         ),
-        (lambda: plot.record_weights(TwoCompartmentNICA(), np.eye(3), 0), "every=0"),
+        (lambda: record_weights(TwoCompartmentNICA(), np.eye(3), 0), "every=0"),
     ],
 )
 def test_what_cannot_be_drawn_is_named(draw, message):

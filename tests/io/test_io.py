@@ -12,7 +12,6 @@ import scipy.sparse
 
 import bionica
 from bionica.io import (
-    Columns,
     InputError,
     import_optional,
     open_reader,
@@ -79,20 +78,15 @@ def test_columns_are_chosen_in_every_format(tmp_path, X, suffix, small_blocks):
     X[5, 1] = np.nan  # a column that is not read may hold anything
     path = write(tmp_path / f"x{suffix}", X)
     for columns, kept in (
-        (Columns("1,3"), [0, 2]),
-        (Columns(None, "1-2"), [2]),
-        (Columns("1-2", "2"), [0]),
+        ({"use": "1,3"}, [0, 2]),
+        ({"skip": "1-2"}, [2]),
+        ({"use": "1-2", "skip": "2"}, [0]),
     ):
-        assert np.array_equal(read(path, columns=columns), X[:, kept])
-    for columns in (
-        Columns("4"),
-        Columns("0"),
-        Columns("3-2"),
-        Columns("9" * 5000),
-        Columns(None, "no"),
-    ):
-        assert "has no column" in refused(path, columns=columns)
-    assert "no column is left" in refused(path, columns=Columns(None, "1-3"))
+        assert np.array_equal(read(path, **columns), X[:, kept])
+    for use in ("4", "0", "3-2", "9" * 5000):
+        assert "has no column" in refused(path, use=use)
+    assert "has no column" in refused(path, skip="no")
+    assert "no column is left" in refused(path, skip="1-3")
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
@@ -119,8 +113,8 @@ def test_labels_are_kept_beside_the_samples_and_written_again(
         assert (np.array(rows) // 16).tolist() == [*range(63)]
         assert np.array_equal(sample, X[rows, :2])
         assert [float(time) for time in labels[0]] == times[rows].tolist()
-    for columns in (Columns("time,a", "name"), Columns("time,a")):
-        with open_reader(path, columns=columns) as reader:
+    for skip in ("name", None):
+        with open_reader(path, use="time,a", skip=skip) as reader:
             assert (reader.names, reader.label_names) == (["time", "a"], ["name"])
 
 
@@ -138,12 +132,12 @@ def test_a_dark_level_is_subtracted_and_saturated_cells_are_missing(tmp_path):
     counts = np.array([[100, 110, 4095], [130, 100, 200]], np.uint16)
     np.save(tmp_path / "x.npy", counts)
     with open_reader(
-        tmp_path / "x.npy", columns=Columns(offset=100, saturated=4095), missing=True
+        tmp_path / "x.npy", offset=100, saturated=4095, missing=True
     ) as reader:
         np.testing.assert_array_equal(reader.read(), [[0, 10, np.nan], [30, 0, 100]])
         assert reader.n_missing == 1
     with pytest.raises(InputError, match="saturated=4095 makes cells missing"):
-        open_reader(tmp_path / "x.npy", columns=Columns(saturated=4095))
+        open_reader(tmp_path / "x.npy", saturated=4095)
 
 
 def test_names_and_labels_are_never_formulas(tmp_path):
@@ -399,7 +393,7 @@ def test_images_are_mixtures(saved, rng):
         assert np.array_equal(reader.read(), images.reshape(3, -1).T)
         assert reader.names == ["mixture_1", "mixture_2", "mixture_3"]
     # counted as in the report
-    with open_reader(names, columns=Columns(None, "1")) as reader:
+    with open_reader(names, skip="1") as reader:
         assert reader.names == ["mixture_2", "mixture_3"]
         assert reader.column(0) == "column 2 (mixture_2)"
     assert "is given twice" in refused(*names[:2], names[0])
