@@ -246,8 +246,10 @@ def check_inputs(inputs: Sequence[str | Path]) -> list[Path]:
                 " bionica separate -"
             )
         if suffix not in _OPENERS:
+            is_packed = suffix in (".gz", ".zip", ".bz2", ".xz", ".zst", ".7z")
             raise InputError(
-                f"{path} has the unknown suffix {suffix!r}: unpack an archive; bionica"
-                f" reads {', '.join(_OPENERS)} and pipes"
+                f"{path} has the unknown suffix {suffix!r}:"
+                f" {'unpack it; ' if is_packed else ''}bionica reads"
+                f" {', '.join(_OPENERS)} and pipes"
             )
     return paths
