@@ -84,7 +84,7 @@ _OPENERS: dict[str, tuple[Callable[..., Reader], tuple[str, ...]]] = {
         TEXT, (TextReader, ("axis", "header", "decimal", "skip_lines", "encoding"))
     ),
     ".xlsx": (open_xlsx, ("axis", "header", "skip_lines", "dataset")),
-    ".parquet": (ParquetReader, ("axis",)),
+    ".parquet": (ParquetReader, ()),
     ".npz": (open_npz, ("axis", "dataset")),
     **dict.fromkeys((".h5", ".hdf5"), (open_hdf5, ("axis", "dataset"))),
     ".mat": (open_mat, ("axis", "dataset")),
