@@ -59,16 +59,25 @@ _NO_DYES = {
 _ENVI_DATA = ("", ".img", ".dat", ".raw", ".bin", ".bsq", ".bil", ".bip")
 
 
-def _package(module: str, purpose: str) -> Any:
-    return import_optional(module, f"reading {purpose}", "instruments")
+def _package(path: Path, module: str, what: str, start: bytes = b"") -> Any:
+    """Import the package that reads a file, which must begin with `start`."""
+    package = import_optional(module, f"reading {what}", "instruments")
+    with path.open("rb") as file:
+        if file.read(len(start)) != start:
+            raise InputError(
+                f"{path} is no {what} file: what its suffix says is not what it holds"
+            )
+    return package
 
 
 def read_spc(path: Path) -> Measurement:
     """The spectra of an SPC file, which have one axis."""
     with path.open("rb") as file:
-        content = _package("spc_io", "SPC").SPC.from_bytes_io(file)
+        content = _package(path, "spc_io", "SPC").SPC.from_bytes_io(file)
     axis = content[0].xarray
-    if any(not np.array_equal(sub.xarray, axis) for sub in content):
+    if content.xarray is None and any(
+        not np.array_equal(sub.xarray, axis) for sub in content
+    ):
         raise InputError(
             f"{path} holds {len(content)} spectra with different axes: save them one by"
             " one, or interpolate them"
@@ -87,7 +96,7 @@ def read_opus(path: Path) -> Measurement:
 
     If there is none, the sample or the reference.
     """
-    package = _package("brukeropus", "OPUS")
+    package = _package(path, "brukeropus", "OPUS", b"\n\n\xfe\xfe")
     content = package.read_opus(str(path))
     data = [getattr(content, key) for key in content.all_data_keys]
     order = {"sm": 1, "rf": 1, "ig": 2, "ph": 2}
@@ -107,7 +116,7 @@ def read_opus(path: Path) -> Measurement:
 
 def read_omnic(path: Path) -> Measurement:
     """The spectra of an OMNIC file."""
-    package = _package("spectrochempy_omnic", "OMNIC")
+    package = _package(path, "spectrochempy_omnic", "OMNIC", b"Spectral ")
     content = package.OMNICReader(path)
     return Measurement(
         content.data,
@@ -123,7 +132,7 @@ def read_wdf(path: Path) -> Measurement:
 
     Those of a map are not an image.
     """
-    package = _package("renishawWiRE", "WiRE")
+    package = _package(path, "renishawWiRE", "WiRE", b"WDF1")
     content = package.WDFReader(path)
     content.close()
     X = np.reshape(content.spectra, (-1, content.point_per_spectrum))
@@ -145,7 +154,7 @@ def read_fcs(path: Path) -> Measurement:
 
     Time and scatter are not mixtures of dyes.
     """
-    package = _package("flowio", "FCS")
+    package = _package(path, "flowio", "FCS")
     # the end of the data is often off by one; whether all events are there is checked
     with path.open("rb") as file:
         content = package.FlowData(file, ignore_offset_error=True, nextdata_offset=0)
@@ -181,7 +190,7 @@ def read_envi(path: Path) -> Measurement:
     Its numbers are in the file of the same name with another suffix, in the same
     folder.
     """
-    envi = _package("spectral.io.envi", "ENVI")
+    envi = _package(path, "spectral.io.envi", "ENVI", b"ENVI")
     candidates = [path.with_suffix(suffix) for suffix in _ENVI_DATA]
     files = [file for file in candidates if file.is_file()]
     if len(files) != 1:
@@ -236,7 +245,9 @@ def open_instrument(paths: Sequence[Path], options: ReadOptions) -> MatrixReader
                 f"{path} has another axis than {paths[0]}: interpolate one of them, or"
                 " give them one by one"
             )
-    name, matrix, labels = str(paths[0]), first.matrix, first.labels
+    name = str(paths[0])
+    matrix = first.matrix
+    labels = first.labels
     if others:
         name = f"{len(paths)} files"
         if any(np.ndim(file.matrix) != 2 for file in files):

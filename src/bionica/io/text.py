@@ -142,7 +142,8 @@ def judge_first_line(lines: Sequence[Sequence[float]], decimals: Sequence[int]) 
     if (numbered and k > 2) or (axis and (n > 2 or order == 2)):
         return "names"
     even = order == 2 > max(orders)
-    size, sizes = np.abs(first), np.abs(below)
+    size = np.abs(first)
+    sizes = np.abs(below)
     apart = size.min() > _APART * sizes.max() or _APART * size.max() < sizes.min()
     n_distinct = len({*first})
     # replicates have equal names
