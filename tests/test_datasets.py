@@ -184,7 +184,7 @@ def assert_grounded(S):
 
 
 def affine(S, raw):
-    """Whether each column of S is an increasing affine image of the same column of raw."""
+    """Whether each column of S is an increasing affine image of that of raw."""
     return all(
         np.corrcoef(s, r)[0, 1] > 1 - 1e-12 for s, r in zip(S.T, raw.T, strict=True)
     )

@@ -20,7 +20,8 @@ WIDTHS = (1280, 390)
 
 #: Entries of the contents on the right that end outside of the window.
 CUT_OFF = """[...document.querySelectorAll('.bd-sidebar-secondary .bd-toc-item a')]
-.filter(a => a.offsetParent && a.getBoundingClientRect().right > innerWidth).map(a => a.textContent)"""
+.filter(a => a.offsetParent && a.getBoundingClientRect().right > innerWidth)
+.map(a => a.textContent)"""
 
 pytestmark = [
     pytest.mark.slow,

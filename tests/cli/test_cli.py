@@ -3,6 +3,7 @@
 import io
 import logging
 import os
+import pickle
 import re
 import signal
 import subprocess
@@ -18,8 +19,23 @@ from typer.testing import CliRunner
 import bionica
 from bionica.cli import app, separate, sweep
 from bionica.cli.console import OPTIONS, Console, StandardInput, one_line
+from bionica.cli.console import REMEDIES as SENTENCES
+from bionica.core.errors import Message, message_of
 from bionica.io import InputError
-from bionica.mixtures.verdict.findings import REMEDIES
+from bionica.mixtures.verdict.findings import REMEDIES, Finding
+
+
+@pytest.fixture
+def ended(tmp_path, monkeypatch):
+    """How a command ends whose input is opened by this function."""
+
+    def end(opened, *before):
+        (tmp_path / "x.csv").write_text("1,2\n3,4\n")
+        monkeypatch.setattr("bionica.io.open_reader", lambda *_, **__: opened())
+        arguments = [*before, "separate", str(tmp_path / "x.csv")]
+        return CliRunner().invoke(app, arguments)
+
+    return end
 
 
 def loaded_by(code):
@@ -43,7 +59,7 @@ def test_import_brings_nothing_heavy_and_nothing_optional():
 
 def test_dir_shows_public_names_only():
     assert set(dir(bionica)) == {*bionica.__all__, "__version__"}
-    assert dir(bionica.plot) == bionica.plot.__all__
+    assert dir(bionica.mixtures.plot) == bionica.mixtures.plot.__all__
 
 
 @pytest.mark.parametrize("command", [[], ["separate"], ["apply"], ["sweep"]])
@@ -51,19 +67,6 @@ def test_flags_have_no_type_in_the_help(command):
     text = CliRunner().invoke(app, [*command, "--help"]).output
     assert "--help" in text
     assert "bool" not in text
-
-
-@pytest.fixture
-def ended(tmp_path, monkeypatch):
-    """How a command ends whose input is opened by this function."""
-
-    def end(opened, *before):
-        (tmp_path / "x.csv").write_text("1,2\n3,4\n")
-        monkeypatch.setattr("bionica.io.open_reader", lambda *_, **__: opened())
-        arguments = [*before, "separate", str(tmp_path / "x.csv")]
-        return CliRunner().invoke(app, arguments)
-
-    return end
 
 
 @pytest.mark.parametrize(
@@ -145,26 +148,47 @@ def test_an_error_that_the_library_raises_about_a_parameter_is_the_users(ended):
 
 def test_remedies_and_messages_name_options():
     """Nothing of Python is left of a remedy, or of a message about a parameter."""
-    for remedy in REMEDIES.values():
-        assert not re.search(
-            r"\w=|X\.T|_mixing|use \w+(NICA|Cone)", one_line(remedy)
-        ), remedy
-    assert (
-        one_line("n_components=6 is too large, n_components=None")
-        == "--sources 6 is too large, --sources auto"
+    for key in REMEDIES:
+        told = one_line(Finding("constant", remedies=(key,)).text())
+        assert told.startswith("X does not vary") and told.endswith(".")
+        assert not re.search(r"\w=|X\.T|_mixing|use \w+(NICA|Cone)|[{}]", told), told
+    for template, shown in (
+        (
+            "{n_components:=6} is too large, {n_components:=None}",
+            "--sources 6 is too large, --sources auto",
+        ),
+        (
+            "pass {axis:=1}, {header:=False} or {skip:='3'}",
+            "pass --axis 1, --no-header or --skip '3'",
+        ),
+        (
+            "{transpose:Pass X.T}",
+            "Pass --axis 1",
+        ),
+    ):
+        assert one_line(Message(template)) == shown
+
+
+def test_a_message_keeps_its_fields_on_the_way():
+    """Values are no templates, and parameters of a part are those of the whole."""
+    part = Message("leave it out with {skip:='{}'}", 2)
+    whole = pickle.loads(
+        pickle.dumps(InputError(Message("{}: {}", "x{axis}=1.csv", part)))
     )
-    assert (
-        one_line("pass axis=1, header=False or skip='3'; because=1")
-        == "pass --axis 1, --no-header or --skip '3'; because=1"
-    )
+    assert str(whole) == "x{axis}=1.csv: leave it out with skip='2'"
+    assert one_line(message_of(whole)) == "x{axis}=1.csv: leave it out with --skip '2'"
+    assert one_line("a file named axis=1") == "a file named axis=1"
 
 
 def test_every_option_that_a_message_names_exists():
     known = {
         name for command in (separate, sweep) for name in command.__annotations__
     } | {"no_header"}
-    for option in re.findall(r"--([a-z-]+)", " ".join(OPTIONS.values())):
+    for option in re.findall(
+        r"--([a-z-]+)", " ".join([*OPTIONS.values(), *SENTENCES.values()])
+    ):
         assert option.replace("-", "_") in known, option
+    assert SENTENCES.keys() - {"omit", "estimate"} <= REMEDIES.keys()
 
 
 def test_a_signal_just_before_a_read_ends_it():
@@ -247,3 +271,28 @@ def test_what_a_file_says_does_not_reach_the_terminal_as_a_command(tmp_path):
             app, ["separate", str(tmp_path / "x.csv"), "--force", *arguments]
         )
         assert not set("\x1b\x07\x9b") & set(result.output)
+
+
+# --- --version
+
+
+def test_version_names_what_is_there(monkeypatch, tmp_path):
+    """The package that is imported, not another one behind it on the path."""
+    (tmp_path / "numpy-0.1.dist-info").mkdir()
+    (tmp_path / "numpy-0.1.dist-info" / "METADATA").write_text(
+        "Name: numpy\nVersion: 0.1\n"
+    )
+    monkeypatch.setattr("sys.path", [*sys.path, str(tmp_path)])
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
+    result = CliRunner().invoke(app, ["--version"])
+    assert result.exit_code == 0, result.output
+    lines = result.output.splitlines()
+    assert lines[0] == f"bionica {bionica.__version__}"
+    assert f"numpy {np.__version__}" in lines[2]
+    assert lines[-1] == f"compiled loops: {tmp_path / 'cache'}"
+
+
+def test_version_says_if_the_cache_cannot_be_written(monkeypatch):
+    """A read-only package, no home, or a full disk."""
+    monkeypatch.setattr("os.access", lambda *_: False)
+    assert "set NUMBA_CACHE_DIR" in CliRunner().invoke(app, ["--version"]).output

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import bionica
 from bionica.cli import app
-from bionica.cli import separation as module
+from bionica.cli import separation as command_line
 from bionica.metrics import permutation_error
 from bionica.mixtures import report
 from conftest import left, mixtures, read, worst_correlation, write
@@ -111,7 +111,7 @@ def test_the_method_and_the_sources_do_not_depend_on_the_size_of_the_file(
     x = write(tmp_path / "x.npy", X)
     summaries = []
     for memory in (2**28, 8 * 10 * 2000):
-        monkeypatch.setattr(module, "IN_MEMORY", memory)
+        monkeypatch.setattr(command_line, "IN_MEMORY", memory)
         result = separate(x, "--sources", 3, "--json", "--force")
         summaries.append(json.loads(result.stdout))
         Y = np.load(tmp_path / "x-sources.npy")

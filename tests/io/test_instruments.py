@@ -11,7 +11,7 @@ from types import ModuleType, SimpleNamespace
 import numpy as np
 import pytest
 
-from bionica.io import Columns, InputError, Measurement, open_reader, register
+from bionica.io import InputError, Measurement, open_reader, register
 
 X = np.round(np.random.default_rng(0).random((3, 6)), 4)
 WAVENUMBERS = [400.0, 402.0, 404.0, 406.0, 408.0, 410.0]
@@ -216,7 +216,7 @@ def test_fcs_numbers_that_are_said_to_be_logarithms(fcs):
     _, labels, reader = opened(path)
     assert reader.names == ["A", "B"]
     assert [float(label) for label in labels] == [2, 3]
-    with open_reader(path, columns=Columns(use="1-3")) as reader:
+    with open_reader(path, use="1-3") as reader:
         np.testing.assert_array_equal(reader.read(), events)
 
 

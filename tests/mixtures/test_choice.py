@@ -9,7 +9,6 @@ import pytest
 import bionica
 from bionica import BatchNICA, MinimumVolumeCone, StreamingNICA, separate
 from bionica.mixtures import separate as separation
-from bionica.mixtures.cone import count
 from bionica.mixtures.verdict.count import Count
 from bionica.mixtures.verdict.diagnosis import Diagnosis
 from conftest import worst_correlation
@@ -129,7 +128,9 @@ def separated(monkeypatch):
     """`separate` of three sources, with this count."""
 
     def separated(*counted):
-        monkeypatch.setattr(separation, "count_sources", lambda X: Count(*counted))
+        monkeypatch.setattr(
+            separation, "count_sources", lambda X, cones: Count(*counted)
+        )
         return separate(problem("abundances", 300)[0], random_state=0)
 
     return separated
@@ -176,13 +177,13 @@ def test_a_ceiling_is_said_first_and_adds_no_source_and_no_refit(quantile, monke
     rng = np.random.default_rng(0)
     X = rng.gamma(0.5, size=(400, 3)) @ rng.random((3, 60))
     refits = []
-    rough_cones = count.rough_cones
+    rough_cones = separation.rough_cones
 
     def counted(*given):
         refits.append(given)
         return rough_cones(*given)
 
-    monkeypatch.setattr(count, "rough_cones", counted)
+    monkeypatch.setattr(separation, "rough_cones", counted)
     separate(X, random_state=0)
     needed = len(refits)
     clipped = separate(np.minimum(X, np.quantile(X, quantile, axis=0)), random_state=0)

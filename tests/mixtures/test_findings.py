@@ -12,7 +12,7 @@ from scipy.linalg import hadamard
 from bionica import MinimumVolumeCone
 from bionica.core.whitening import rank_of
 from bionica.mixtures.separate import _better
-from bionica.mixtures.verdict import ambiguity, count, findings, measures
+from bionica.mixtures.verdict import ambiguity, count, measures
 from bionica.mixtures.verdict.diagnosis import Diagnosis, diagnose
 from bionica.mixtures.verdict.findings import (
     CEILING,
@@ -21,7 +21,8 @@ from bionica.mixtures.verdict.findings import (
     NEGATIVE,
     STRUCTURE,
     UNCERTAIN,
-    measure,
+    evidence,
+    findings_without_refits,
     ranked_findings,
     uncertain,
 )
@@ -47,14 +48,14 @@ def sources(d=3, n=N, seed=0):
 
 def found(X, W=None, A=None, **facts):
     W = np.eye(X.shape[1]) if W is None else W
-    measured = measure(
+    fit = measures.Fit(
         X,
         W,
         np.linalg.pinv(W) if A is None else A,
         len(X),
         **{"noise": np.zeros(len(W)), **facts},
     )
-    return {one.name: one for one in measured.findings}
+    return {one.name: one for one in findings_without_refits(fit) + uncertain(fit)}
 
 
 def scaled(value):
@@ -189,7 +190,8 @@ def test_the_noise_of_an_output_is_that_which_the_other_directions_show_in_each_
     D = np.geomspace(0.01, 0.1, 8)
     W = np.linalg.pinv(A / D[:, np.newaxis]) / D
     X = sources(3, 50_000) @ A.T + D * rng.standard_normal((50_000, 8))
-    np.testing.assert_allclose(measure(X, W, A, len(X)).noise, W**2 @ D**2, rtol=0.02)
+    noise = measures.Fit(X, W, A, len(X)).noise.outputs
+    np.testing.assert_allclose(noise, W**2 @ D**2, rtol=0.02)
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.3])
@@ -200,8 +202,8 @@ def test_what_is_subtracted_is_no_noise(noise):
     U = sources(n=20_000)
     U[:, 0] = 9.0 * (U[:, 0] > 0) - 0.5 * U[:, 1]
     U += noise * np.random.default_rng(1).standard_normal(U.shape)
-    measured = measure(U, np.eye(3), np.eye(3), len(U))
-    np.testing.assert_allclose(np.sqrt(measured.noise), noise, rtol=0.7, atol=1e-6)
+    found = measures.Fit(U, np.eye(3), np.eye(3), len(U)).noise.outputs
+    np.testing.assert_allclose(np.sqrt(found), noise, rtol=0.7, atol=1e-6)
 
 
 @pytest.mark.parametrize("unit", [0.01, 100.0])
@@ -311,7 +313,7 @@ def test_an_output_without_variance_or_with_one_that_overflows_is_the_only_findi
     row, uncorrelated
 ):
     W = np.array([[1.0, 0, 0], [0, row, 0]])
-    one = measure(sources(), W, np.eye(3, 2), N, uncorrelated=uncorrelated).findings
+    one = evidence(sources(), W, np.eye(3, 2), N, uncorrelated=uncorrelated)
     assert [(each.name, each.sources, each.values["value"]) for each in one] == [
         ("scale", (1,), np.inf)
     ]
@@ -325,11 +327,11 @@ def test_samples_below_a_ceiling_are_20_or_half_at_least(n, least):
         return np.minimum(X, [np.sort(X[:, 0])[below], 1, 1])
 
     sound = X[X[:, 0] < np.sort(X[:, 0])[least]]
-    assert np.array_equal(findings.unsaturated(clipped(least)), sound)
-    assert np.array_equal(findings.unsaturated(X), X)
+    assert np.array_equal(count.unsaturated(clipped(least)), sound)
+    assert np.array_equal(count.unsaturated(X), X)
     message = f"{n - least + 1} of {n} samples have saturated cells"
     with pytest.raises(ValueError, match=message):
-        findings.unsaturated(clipped(least - 1))
+        count.unsaturated(clipped(least - 1))
 
 
 def test_as_many_sources_as_mixtures_are_not_checked():
@@ -383,6 +385,15 @@ def test_the_number_of_sources_is_named_first_and_each_remedy_once_unless_it_was
     assert ranked([noise]) == [("uncertain", ("average",))]
 
 
+def doubts(noise, share, error):
+    """Of two outputs, by the shares of noise and of all that moves them."""
+    fit = measures.Fit(sources(2), np.eye(2), np.eye(2), N, noise=np.sqrt(noise))
+    one = fit.variance = np.ones(2)
+    return uncertain(
+        fit, Uncertainty(one, one, np.array(error), one, np.array(share), 0.0)
+    )
+
+
 @pytest.mark.parametrize(
     ("explained", "error", "cause", "remedies", "value"),
     [
@@ -396,7 +407,7 @@ def test_the_number_of_sources_is_named_first_and_each_remedy_once_unless_it_was
 def test_noise_halves_or_the_model_are_named_as_the_cause_of_an_error(
     explained, error, cause, remedies, value
 ):
-    *_, one = uncertain(*np.array(explained), np.array(error))
+    *_, one = doubts(*explained, error)
     assert one.values["cause"].split()[-1] == cause
     assert one.remedies == remedies
     assert one.values["value"] == pytest.approx(value)
@@ -404,7 +415,7 @@ def test_noise_halves_or_the_model_are_named_as_the_cause_of_an_error(
 
 
 def test_small_errors_are_no_finding():
-    assert uncertain(np.full(2, 0.02), np.full(2, 0.01), np.full(2, 0.5)) == []
+    assert doubts([0.02, 0.02], [0.01, 0.01], [0.5, 0.5]) == []
 
 
 def test_the_angle_is_that_between_columns_in_any_order_sign_and_scale():
@@ -553,7 +564,7 @@ def turned(angles):
 
 def counted(d, angles):
     X = sources(d) @ (np.eye(d) + np.random.default_rng(0).random((d, d)))
-    return count.count_sources(X, turned(angles), most=12, seed=0)
+    return count.count_sources(X, turned(angles))
 
 
 @pytest.mark.parametrize(("angle", "agreed"), [(12.0, True), (18.0, False)])
@@ -599,7 +610,7 @@ def test_halves_or_two_thirds_of_few_samples_are_compared_for_numbers_up_to_a_qu
         seen.append(Z)
         return [np.eye(Z.shape[1])]
 
-    found = count.count_sources(U * 2.0 ** -np.arange(12), cones, most=12, seed=0)
+    found = count.count_sources(U * 2.0 ** -np.arange(12), cones)
     assert {len(Z) for Z in seen} == {size}
     assert max(Z.shape[1] for Z in seen) == most
     for pair in zip(seen[::2], seen[1::2], strict=True):
@@ -717,9 +728,12 @@ def test_a_signal_beyond_the_sources_adds_to_the_error_of_each():
     S = sources(4)
     S *= np.sqrt([1, 2, 4, 0.2]) / np.sqrt(np.mean(S**2, axis=0))
     W = Q[:, :3].T
-    seen = measure(S @ Q.T, W, W.T, N, noise=np.zeros(3), uncorrelated=False)
+    facts = {"noise": np.zeros(3), "uncorrelated": False}
+    seen = measures.Fit(S @ Q.T, W, W.T, N, **facts)
     # what one mixture holds may be its noise
     square = np.square(S[:, 3:] @ Q[:, 3:].T).mean(axis=0).max()
     np.testing.assert_allclose(
-        (seen.error - seen.noise)[:2] / np.array([1, 2]), 0.2 - square, rtol=0.05
+        (seen.error - seen.noise.outputs)[:2] / np.array([1, 2]),
+        0.2 - square,
+        rtol=0.05,
     )

@@ -2,14 +2,18 @@
 
 import sys
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
 
 from bionica import BatchNICA, MinimumVolumeCone, StreamingNICA
-from bionica.mixtures.cone.count import count_sources
+from bionica.mixtures.cone.count import rough_cones
+from bionica.mixtures.verdict import count
 from bionica.mixtures.verdict.count import Count
 from conftest import reaction
+
+count_sources = partial(count.count_sources, cones=rough_cones)
 
 
 def mixtures(kind, T, d, k, snr_db, seed):
@@ -148,7 +152,9 @@ def test_a_number_that_the_data_do_not_decide_is_said_once(
     rng = np.random.default_rng(0)
     X = rng.exponential(size=(2500, 2)) @ rng.random((2, 4))
     X += 0.01 * rng.standard_normal((2500, 4))
-    monkeypatch.setattr(sys.modules[cls.__module__], "count_sources", lambda X: count)
+    monkeypatch.setattr(
+        sys.modules[cls.__module__], "count_sources", lambda X, cones: count
+    )
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model = getattr(cls("auto", random_state=0), learn)(X)
