@@ -17,14 +17,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bionica.core.blocks import cell, row_blocks, row_sample
+from bionica.core.blocks import Array, cell, row_blocks, row_sample
 from bionica.core.dask import DaskRows
 from bionica.core.errors import Message
 from bionica.core.samples import warn
-
-Array = NDArray[Any]
 
 _ITERATIONS = 500
 # of sigma: the root mean square change of a predicted cell in the last iteration
@@ -35,7 +32,7 @@ _HIDDEN = 0.05  # share of the cells that `predicted_rank` hides
 
 def has_missing(X: Array) -> bool:
     """Whether X holds NaN; without an array of its size."""
-    return bool(np.isnan(X.min()))
+    return np.isnan(X.min())
 
 
 def _scores(Z: Array, there: Array, A: Array, noise: float) -> tuple[Array, Array]:
@@ -59,9 +56,9 @@ def _low_rank(X: Array, d: int) -> tuple[Array, Array, float]:
     _, values, V = np.linalg.svd(
         np.where(there, Z, Z.sum(axis=0) / n_there), full_matrices=False
     )
-    floor = _EXACT * float(np.sum(Z**2)) / m.sum()
+    floor = _EXACT * np.sum(Z**2) / m.sum()
     A = V[:d].T * (values[:d] / np.sqrt(len(X)))
-    noise = max(float(np.sum(values[d:] ** 2)) / X.size, floor)
+    noise = max(np.sum(values[d:] ** 2) / X.size, floor)
     before: Any = np.inf
     for _ in range(_ITERATIONS):
         s, C = _scores(Z, m, A, noise)
@@ -72,8 +69,8 @@ def _low_rank(X: Array, d: int) -> tuple[Array, Array, float]:
         predicted = s @ A.T
         squares = np.sum((m * (Z - predicted)) ** 2, axis=0)
         # sum of a_j' C a_j, by eq. (1)
-        spread = len(X) * d - noise * float(np.einsum("tii->", C))
-        noise = max((float(squares.sum()) + noise * spread) / m.sum(), floor)
+        spread = len(X) * d - noise * np.einsum("tii->", C)
+        noise = max((squares.sum() + noise * spread) / m.sum(), floor)
         if np.sqrt(np.mean(np.subtract(predicted, before) ** 2)) < _SETTLED * np.sqrt(
             noise
         ):
@@ -120,7 +117,7 @@ def predicted_rank(X: Array, most: int = 12) -> int:
     for d in range(1, min(most, *X.shape) + 1):
         known = np.where(hidden, np.nan, X)
         A, _, noise = _low_rank(known, d)
-        error = float(np.sum((_predicted(known, A, noise) - X)[hidden] ** 2))
+        error = np.sum((_predicted(known, A, noise) - X)[hidden] ** 2)
         if error < 0.99 * least:
             best = d
             least = error
@@ -177,7 +174,7 @@ def noise_of_outputs(X: Array, W: Array, A: Array) -> Array:
         B = np.linalg.solve(P, W * there[:, None, :])
         total = total + (B**2 @ channels).sum(axis=0)
         n = n + len(rows)
-    return np.asarray(np.sqrt(total / max(n, 1)))
+    return np.sqrt(total / max(n, 1))
 
 
 def completed_rows(owner: Any, X: Any, n_components: Any) -> Any:

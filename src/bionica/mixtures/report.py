@@ -9,15 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bionica.core.blocks import Array
 from bionica.core.files import write_atomically
 from bionica.core.page import Sections, beside, figure_bytes, page, picture, table, text
 from bionica.core.plot import new_figure
 from bionica.io import RowSample, wavelengths_in
 from bionica.mixtures import plot
-
-Array = NDArray[Any]
 
 MOST_SOURCES = 12  # that are drawn
 _FEW_MIXTURES = 8  # fewer are shown as a matrix, not as curves

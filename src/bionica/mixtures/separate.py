@@ -20,11 +20,11 @@ from os import PathLike
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 import bionica
 from bionica.core import samples
-from bionica.core.blocks import some_rows
+from bionica.core.blocks import Array, some_rows
 from bionica.core.dask import DaskRows
 from bionica.core.errors import DivergenceError, Message
 from bionica.core.samples import warn
@@ -36,8 +36,6 @@ from bionica.mixtures.separator import names_of
 from bionica.mixtures.verdict.count import Count, count_sources, undecided
 from bionica.mixtures.verdict.diagnosis import Diagnosis
 from bionica.mixtures.verdict.findings import ranked_findings
-
-Array = NDArray[Any]
 
 _ROWS = 20_000  # samples on which the number and the method are chosen
 _CLEARLY = 0.5
@@ -214,7 +212,7 @@ def _fitted(
     estimator = getattr(bionica, name)(d, random_state=task.random_state, **options)
     with warnings.catch_warnings(action="ignore"):  # the diagnosis says it
         estimator.fit(rows)
-        outputs = np.asarray(estimator.transform(task.sample))
+        outputs = estimator.transform(task.sample)
         silent = np.flatnonzero(~(outputs > 0).any(axis=0))
         if len(silent):
             raise ValueError(

@@ -18,9 +18,9 @@ of nonnegative ICA, unless X is nonnegative.
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment, linprog
 
+from bionica.core.blocks import Array
 from bionica.mixtures.cone.noise import (
     EDGES,
     FIRST_C,
@@ -43,8 +43,6 @@ from bionica.mixtures.cone.objective import (
 )
 from bionica.mixtures.nica.rotation import rotate
 from bionica.mixtures.verdict.halves import match
-
-Array = npt.NDArray[Any]
 
 _HARD = 1e5  # m of the wall on spectra
 _SOFT = 3e-2  # e of a wall without noise
@@ -76,7 +74,7 @@ class Cone(NamedTuple):
     @property
     def noise(self) -> Array:
         """Standard deviation of the noise of each output, (d,)."""
-        return np.asarray(np.sqrt(self.wall.variance) * np.linalg.norm(self.V, axis=1))
+        return np.sqrt(self.wall.variance) * np.linalg.norm(self.V, axis=1)
 
 
 # --- starts
@@ -93,7 +91,7 @@ def successive_projection(data: Data) -> Array:
     chosen: list[int] = []
     for j in range(len(data.mean)):
         size = np.einsum("ij,ij->i", rest, rest)
-        chosen.append(j if j < data.known.shape[1] else int(np.argmax(size)))
+        chosen.append(j if j < data.known.shape[1] else np.argmax(size))
         q = rest[chosen[-1]] / np.sqrt(max(size[chosen[-1]], 1e-300))
         rest -= np.outer(rest @ q, q)
     return hold_mean(np.linalg.pinv(edges[chosen].T), data)
@@ -111,8 +109,8 @@ def hold_mean(V: Array, data: Data) -> Array:
     for i in np.flatnonzero(missing):
         held = np.delete(data.known, [i] if i < data.known.shape[1] else [], axis=1)
         towards = data.mean - held @ np.linalg.lstsq(held, data.mean, rcond=None)[0]
-        V[i] += missing[i] * towards / max(float(towards @ data.mean), 1e-300)
-    return np.asarray(V / np.maximum(V @ data.mean, 1e-300)[:, None])
+        V[i] += missing[i] * towards / max(towards @ data.mean, 1e-300)
+    return V / np.maximum(V @ data.mean, 1e-300)[:, None]
 
 
 def rotation(data: Data, variance: float, rng: np.random.RandomState) -> Array | None:
@@ -214,7 +212,7 @@ def better(
     have not settled mean nothing.
     """
     gain = float(second.converged) - float(first.converged)
-    needed = [float(np.median(cone.wall.variance)) for cone in (first, second)]
+    needed = [np.median(cone.wall.variance) for cone in (first, second)]
     if first.converged and second.converged:
         # the same wall for all facets, whose order may differ
         d = len(first.V)
@@ -259,7 +257,7 @@ def settle_walls(
             spectra = np.abs(data.B @ np.linalg.inv(V)).mean(axis=0)
             error = wall.variance * np.diag(np.linalg.inv((Y * data.weights) @ Y.T))
             wall = wall._replace(m=np.minimum(len(data.B) * spectra**2 / error, _HARD))
-        tol = _STOP * float(np.min(np.sqrt(wall.variance) * size))
+        tol = _STOP * np.min(np.sqrt(wall.variance) * size)
         moved, turn, iterations = minimise_on_all(V, data, wall, tol=tol)
         n_iter += iterations
         noise = np.sqrt(wall.variance) * np.linalg.norm(moved, axis=1)
@@ -346,8 +344,8 @@ def _best_row(P: Array, i: int, near: Array) -> Array:
             options=_EXACT,
         )
         if solution.x is not None and -solution.fun > 1e-3:
-            return np.asarray(solution.x)
-    return np.asarray(P[i])
+            return solution.x
+    return P[i]
 
 
 # --- the cone of mixtures
@@ -394,7 +392,7 @@ class Fit(NamedTuple):
     def near(self, Z: Array) -> Array:
         """Which of the samples Z (n, q) are near a facet."""
         limits = EDGES[-1] * self.cone.noise[:, None]
-        return np.asarray((self.components @ Z.T < limits).any(axis=0))
+        return (self.components @ Z.T < limits).any(axis=0)
 
 
 def largest_distance(distance: Array, outliers: float) -> float:
@@ -402,7 +400,7 @@ def largest_distance(distance: Array, outliers: float) -> float:
     errors of that number.
     """
     inside = 1 - outliers - 3 * np.sqrt(outliers / len(distance))
-    return float(np.quantile(distance, max(inside, 0.3)))
+    return np.quantile(distance, max(inside, 0.3))
 
 
 def distance_outside(Z: Array, fit: Fit) -> Array:
@@ -416,7 +414,7 @@ def distance_outside(Z: Array, fit: Fit) -> Array:
     scale = np.maximum(noise, 1e-300) if noise.any() else 1.0
     off = np.sum(((Z - U @ at.inverse.T) / scale) ** 2, axis=1)
     beyond = np.minimum(np.min(V @ U.T, axis=0), 0)
-    return np.asarray(np.sqrt(off + beyond**2))
+    return np.sqrt(off + beyond**2)
 
 
 def data_of(
@@ -465,11 +463,11 @@ def between_ends(data: Data, cone: Cone) -> Cone:
     L = np.linalg.cholesky((data.U.T * data.weights) @ data.U)
     whitened = data.U @ np.linalg.inv(L).T
     channels = unweighted(data.B @ L)._replace(B=whitened, known=data.known)
-    variance = float(np.median(cone.wall.variance)) / len(data.U)
+    variance = np.median(cone.wall.variance) / len(data.U)
     V = np.linalg.inv(cone.V @ L).T
     wall = Wall.uniform(len(L), FIRST_C, variance, 0.0 if variance else _SOFT, _HARD)
     width = wall.width(channels.outputs(V)[0])
-    V, _, n_iter = minimise_on_all(V, channels, wall, tol=1e-2 * float(width.min()))
+    V, _, n_iter = minimise_on_all(V, channels, wall, tol=1e-2 * width.min())
     small = _touched(data, cone)
     large = _touched(channels, Cone(V, wall, n_iter, True))
     step = data.outputs(np.linalg.inv(L @ V.T))[0] - cone.V
@@ -488,7 +486,7 @@ def between_ends(data: Data, cone: Cone) -> Cone:
 def _touched(data: Data, cone: Cone) -> float:
     """What the least touched facet counts for: the share of samples that touch it."""
     near = data.outputs(cone.V)[1] < 2 * cone.noise[:, None]
-    return _LEAST_TOUCHED + float(near.mean(axis=1).min())
+    return _LEAST_TOUCHED + near.mean(axis=1).min()
 
 
 def fit_data(
@@ -507,7 +505,7 @@ def fit_data(
     d = len(at.matrix)
     ambiguity = 0.0 if start is None else start.ambiguity
     # Without a mean no cone holds the samples: the rotation is arbitrary.
-    energy = float(data.weights @ np.sum(data.U**2, axis=1))
+    energy = data.weights @ np.sum(data.U**2, axis=1)
     has_mean = bool(data.mean @ data.mean > 1e-12 * energy)
     if not has_mean:
         rotated = rotation(data, 0.0, rng)

@@ -59,15 +59,12 @@ Where no direction is left out that would show the noise (k = d), it tells the n
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy.spatial import KDTree
 from scipy.special import ndtr
 from sklearn.utils.extmath import randomized_svd
 
-from bionica.core.blocks import WIDE, largest, row_sample
+from bionica.core.blocks import WIDE, Array, largest, row_sample
 from bionica.mixtures.cone.objective import Wall
-
-Array = npt.NDArray[Any]
 
 # over its expectation; 1.0 to 1.2 if the noise of channels is independent, 9 to 46 for
 # interfering notes
@@ -108,7 +105,7 @@ class Channels(NamedTuple):
 
     def scaled(self, X: Array) -> Array:
         """x / scale, in the precision of X."""
-        return np.asarray(X / X.dtype.type(self.scale))
+        return X / X.dtype.type(self.scale)
 
     def lifted(self, A: Array) -> Array:
         """Columns A (q, d) of the channels as columns of the mixtures over the scale,
@@ -127,7 +124,7 @@ def find_channels(X: Array, d: int, noise: Any) -> Channels:
     rounding = 1e-13 if X.dtype == np.float64 else 1e-11
     estimate = noise == "estimate" and not (k == d and on_a_grid(X))
     counts = noise == "poisson"
-    level = np.full(k, 0.0 if isinstance(noise, str) else float(noise) / scale)
+    level = np.full(k, 0.0 if isinstance(noise, str) else noise / scale)
     total = 1.0
     if counts:
         total = max(float(X.sum(axis=1, dtype=np.float64).mean()) / scale, 1e-300)
@@ -145,11 +142,11 @@ def find_channels(X: Array, d: int, noise: Any) -> Channels:
     Z = channels.rows(X)
     q = min(2 * d + 10, n, k)
     values, directions = randomized_svd(Z, q, n_iter=4, random_state=0)[1:]
-    white = float(np.sqrt(np.mean(level**2)))
+    white = np.sqrt(np.mean(level**2))
     if estimate:  # the largest direction left out, over what is expected of white noise
         white = 0.0
         if q > d and values[d] ** 2 > rounding * values[0] ** 2:
-            white = float(values[d]) / (np.sqrt(n) + np.sqrt(k - d))
+            white = values[d] / (np.sqrt(n) + np.sqrt(k - d))
     return channels._replace(
         estimate=False,
         noise=np.full(q, white),
@@ -174,7 +171,7 @@ def on_a_grid(X: Array) -> bool:
     if len(x) < 4 or min(len(np.unique(column)) for column in x.T) < 0.5 * len(x):
         return False
     x = x / np.exp2(np.frexp(np.abs(x).max())[1])  # exact, and squares do not overflow
-    rounding = 16 * float(np.finfo(X.dtype).eps) * float(np.abs(x).max())
+    rounding = 16 * np.finfo(X.dtype).eps * np.abs(x).max()
     halves = []
     for half in np.array_split(x, 2):
         difference = half[KDTree(half).query(half, 2)[1][:, 1]] - half
@@ -184,9 +181,7 @@ def on_a_grid(X: Array) -> bool:
 
 
 def _poisson_weights(X: Array, mean_total: float) -> Array:
-    return np.asarray(
-        np.sqrt(mean_total / np.maximum(X.sum(axis=1), LEAST_SHARE * mean_total))
-    )
+    return np.sqrt(mean_total / np.maximum(X.sum(axis=1), LEAST_SHARE * mean_total))
 
 
 # --- coordinates
@@ -211,7 +206,7 @@ class Coordinates(NamedTuple):
     def doubtful(self) -> bool:
         """Whether too few directions are left out to estimate the noise well."""
         q, d = self.inverse.shape
-        return bool((q - d) ** 2 < q + d)
+        return (q - d) ** 2 < q + d
 
 
 def coordinates(
@@ -236,7 +231,7 @@ def coordinates(
         values, directions = np.linalg.eigh(second_moment)
         if values[: q - d].mean() > channels.rounding * values[-1]:
             variances = channel_noise(second_moment, d, n, values, directions)
-    noisy = bool(known and variances.any())
+    noisy = known and variances.any()
     scale = np.ones(q)
     if noisy:
         scale = np.sqrt(np.maximum(variances, LEAST_SHARE * variances.max()))
@@ -252,7 +247,7 @@ def coordinates(
     n_free = d - given.shape[1]
     variance = float(noisy)
     if noisy and q > d and (channels.estimate or channels.counts):
-        variance = max(1.0, float(values[n_free]) / (1 + np.sqrt((q - d) / n)) ** 2)
+        variance = max(1.0, values[n_free] / (1 + np.sqrt((q - d) / n)) ** 2)
     basis = np.hstack([given, rest[:, :n_free]])
     noise = np.sqrt(variances) * units
     return Coordinates(basis.T / scale, scale[:, None] * basis, known, variance, noise)
@@ -269,7 +264,7 @@ def channel_noise(
     k = len(second_moment)
     left_out = values[: k - d]
     rest = directions[:, : k - d]
-    white = max(float(left_out.mean()), 1e-300)
+    white = max(left_out.mean(), 1e-300)
     freedom = ((k - d) ** 2 - (k + d)) / 2
     if freedom < 0:
         return np.full(k, white)
@@ -287,15 +282,15 @@ def channel_noise(
                 break
         misfit = n * np.sum(theta - np.log(theta) - 1)
         if misfit <= _MISFIT * (freedom + 2 * np.sqrt(2 * freedom + 1)):
-            return np.asarray(np.exp(psi))
+            return np.exp(psi)
     residual = (rest**2 @ left_out) / np.maximum(np.sum(rest**2, axis=1), LEAST_SHARE)
-    return np.asarray(np.maximum(residual, LEAST_SHARE * white))
+    return np.maximum(residual, LEAST_SHARE * white)
 
 
 # --- leakage
 
 EDGES = np.array([2.0, 4.0, 6.0])  # of the windows of z
-_SQRT_2PI = float(np.sqrt(2 * np.pi))
+_SQRT_2PI = np.sqrt(2 * np.pi)
 # Floor of what the windows show, over what is typical: an atom over p, p and the force
 # over those of a flat density, the mean of the other outputs at an atom (wide cones
 # around very sparse sources have 0.005 to 0.05 there). 1.0, which holds for independent
@@ -367,7 +362,7 @@ def leakages(Y: Array, noise: Array, weights: Array) -> Leakage:
         force = max(share * parts[0] + parts[1] + parts[2], least)
         below = z < 0
         p_below, _, second = _TAILS @ [share * atom, density, 0.0]
-        rho = float(w[below] @ z[below] ** 2) / max(float(w[below].sum()), 1e-300)
+        rho = w[below] @ z[below] ** 2 / max(w[below].sum(), 1e-300)
         expected = second / max(p_below, 1e-300)
         discrepancy = max(rho, LEAST_SHARE) / max(expected, LEAST_SHARE)
         facets.append((force, discrepancy, len(z), np.count_nonzero(below)))
@@ -410,5 +405,5 @@ def next_wall(
     if one:
         c = np.full_like(c, np.exp(np.log(c).mean()))
     ratios = np.concatenate([c / wall.c, v / wall.variance])
-    change = float(np.abs(np.log(ratios)).max())
+    change = np.abs(np.log(ratios)).max()
     return Wall(c, v, np.zeros(len(v)), wall.m), change

@@ -39,14 +39,12 @@ gradient. They are chosen at P = I (`near_facets`), and again if P has changed m
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from bionica.core.blocks import Array
 from bionica.mixtures.nica import lbfgs
-
-Array = npt.NDArray[Any]
 
 _KAPPA = {False: 0.1, True: 1.0}  # without and with a wall on the spectra
 LEAST_NEAR = 500  # samples per facet
@@ -78,7 +76,7 @@ class Wall(NamedTuple):
 
     def width(self, V: Array) -> Array:
         """w_i at the base V."""
-        return np.asarray(np.sqrt(self.variance * np.sum(V**2, axis=1) + self.e**2))
+        return np.sqrt(self.variance * np.sum(V**2, axis=1) + self.e**2)
 
 
 class Facets(NamedTuple):
@@ -107,7 +105,7 @@ def value_and_gradient(P: Array, facets: Facets, wall: Wall) -> tuple[float, Arr
     mean = P.sum(axis=1)
     if sign <= 0 or mean.min() <= LEAST_MEAN:
         return np.inf, np.full_like(P, np.nan)
-    value = -log_det + float(np.log(mean).sum())
+    value = -log_det + np.log(mean).sum()
     inverse = np.linalg.inv(P)
     gradient = 1 / mean[:, None] - inverse.T
     kappa = _KAPPA[len(facets.spectra) > 0]
@@ -124,7 +122,7 @@ def value_and_gradient(P: Array, facets: Facets, wall: Wall) -> tuple[float, Arr
         negative = np.minimum(P[i] @ Y, 0)
         weighted = weight * negative
         amiss = facets.amounts[i] @ P[i]
-        energy = float(negative @ weighted + P[i] @ amiss)
+        energy = negative @ weighted + P[i] @ amiss
         hardness = wall.c[i] / width[i]
         value += 0.5 * hardness * energy
         gradient[i] += hardness * (Y @ weighted + amiss - energy / width[i] * half[i])
@@ -135,7 +133,7 @@ def value_and_gradient(P: Array, facets: Facets, wall: Wall) -> tuple[float, Arr
             return np.inf, np.full_like(P, np.nan)
         negative = np.minimum(A, 0) / size
         energies = np.mean(negative**2, axis=0)
-        value += 0.5 * float(wall.m @ energies)
+        value += 0.5 * wall.m @ energies
         slope = wall.m / (len(A) * size) * (negative - energies * np.sign(A))
         gradient -= (A.T @ slope) @ inverse.T
     gradient[:, : facets.n_known] = np.diag(np.diag(gradient))[:, : facets.n_known]
@@ -251,13 +249,13 @@ def minimise_on_all(
             tol=tol,
             max_iter=_MAX_ITER,
             inverse=inverse_curvature(facets, wall),
-            stop=lambda P: bool(np.abs(P - identity).max() > _RADIUS),
+            stop=lambda P: np.abs(P - identity).max() > _RADIUS,
         )
-        change = float(np.abs(end.x - identity).max())
+        change = np.abs(end.x - identity).max()
         P = end.x / end.x.sum(axis=1, keepdims=True)
         V = P @ V
         n_iter += end.n_iter
-        total = float(np.abs(V @ np.linalg.inv(first) - identity).max())
+        total = np.abs(V @ np.linalg.inv(first) - identity).max()
     return V, total, n_iter
 
 
@@ -266,7 +264,7 @@ def objective(V: Array, data: Data, wall: Wall) -> float:
     V, Y = data.outputs(V)
     facets = near_facets(Y, V, np.full(len(V), np.inf), data)
     value = value_and_gradient(np.eye(len(V)), facets, wall)[0]
-    return value - float(np.linalg.slogdet(V)[1])
+    return value - np.linalg.slogdet(V)[1]
 
 
 def feasible(V: Array, data: Data) -> bool:

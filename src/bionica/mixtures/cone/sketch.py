@@ -26,10 +26,10 @@ from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment, nnls
 
 from bionica.core.blocks import (
+    Array,
     ChunkedRows,
     Moments,
     fold,
@@ -67,8 +67,6 @@ from bionica.mixtures.verdict.outliers import (
     limit_of,
     metric,
 )
-
-Array = npt.NDArray[Any]
 
 BLOCK = 1000
 _STORED = 20_000  # samples in the random sample
@@ -204,8 +202,8 @@ def totals(X: Array, gate: Gate, ruler: Limit | None = None) -> Totals:
         Z = Z[used]
     weighted = moments(Z)
     raw = moments(channels.rows(X, weighted=False)) if channels.counts else weighted
-    least = float(X.min(initial=np.inf))
-    largest = float(X.max(initial=-np.inf))
+    least = X.min(initial=np.inf)
+    largest = X.max(initial=-np.inf)
     negative = np.zeros(X.shape[1])
     if least < 0:
         negative = np.sum(np.minimum(X, 0, dtype=np.float64) ** 2, axis=0)
@@ -398,9 +396,9 @@ def _rows_near(
 
     Samples Z show how many of all rows are near.
     """
-    share = max(float(np.mean(fit.near(Z))), LEAST_SHARE)
+    share = max(np.mean(fit.near(Z)), LEAST_SHARE)
     size = 8 * len(fit.components) * X.shape[0] * share
-    rates = (float(np.clip(_BYTES / size, rate, 1)), rate)
+    rates = (np.clip(_BYTES / size, rate, 1), rate)
     near = X.fold_numbered(rows_near_facets, Samples.union, gate, fit, rates)
     return near.z, 1 / np.where(near.extreme, *rates)
 
@@ -482,7 +480,7 @@ def learn(state: State, X: Array, settings: Settings) -> State:
     Z = channels.rows(X)
     numbers = numbers[used]
     if len(Z):
-        decay = float(np.exp(-len(used) / settings.horizon))
+        decay = np.exp(-len(used) / settings.horizon)
         weighted = merge_moments(state.weighted, moments(Z), decay)
         raw = weighted
         if channels.counts:

@@ -19,13 +19,10 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy import linalg
 
-from bionica.core.blocks import ChunkedRows, fold, row_blocks, row_sample
+from bionica.core.blocks import Array, ChunkedRows, fold, row_blocks, row_sample
 from bionica.mixtures.nica.lbfgs import Minimum, minimise
-
-Array = npt.NDArray[Any]
 
 _TOL = 0.03  # times n_samples ** -0.5, about the statistical error of the best rotation
 _START_TOL = 1e-4  # of the descents on subsets
@@ -78,7 +75,7 @@ def descend(
         partial(value_and_gradient, Z), R, tol=tol, max_iter=max_iter, retract=_cayley
     )
     # without accumulated rounding
-    return end._replace(x=np.asarray(linalg.polar(end.x)[0]))
+    return end._replace(x=linalg.polar(end.x)[0])
 
 
 def _cayley(R: Array, E: Array) -> Array:

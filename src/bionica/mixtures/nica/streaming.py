@@ -325,7 +325,7 @@ def averaged(state: Any) -> Any:
 
 def unmixing(state: State) -> np.ndarray:
     """V_mean K F."""
-    return np.asarray(state.V_mean @ state.white.K @ state.F)
+    return state.V_mean @ state.white.K @ state.F
 
 
 def is_due(state, params):

@@ -14,14 +14,11 @@ is the right one if samples are spread over its facets. Samples that follow a cu
 not (`halves.follows_curve`).
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from bionica.core.blocks import row_sample
-
-Array = npt.NDArray[Any]
+from bionica.core.blocks import Array, row_sample
 
 # of the walk; every fifth is looked at
 _STEPS = 3000
@@ -51,9 +48,8 @@ class Bands(NamedTuple):
     @property
     def width(self) -> Array:
         """Largest width of the band of each spectrum, over its largest value."""
-        return np.asarray(
-            (self.mixing_high - self.mixing_low).max(axis=0)
-            / np.maximum(self.mixing_high.max(axis=0), 1e-300)
+        return (self.mixing_high - self.mixing_low).max(axis=0) / np.maximum(
+            self.mixing_high.max(axis=0), 1e-300
         )
 
 
@@ -138,4 +134,4 @@ def _error(rows: Array) -> Array:
     energy = np.sum(rows**2, axis=2)
     product = np.sum(rows * rows[0], axis=2)
     cosine2 = product**2 / np.maximum(energy * energy[0], 1e-300)
-    return np.asarray(np.sqrt(np.maximum(1 - cosine2.mean(axis=0), 0)))
+    return np.sqrt(np.maximum(1 - cosine2.mean(axis=0), 0))

@@ -8,13 +8,12 @@ Nothing is remembered from the fit, so that the verdict is the same after `fit`,
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from bionica.core.blas import one_blas_thread
-from bionica.core.blocks import row_sample
+from bionica.core.blocks import Array, row_sample
 from bionica.core.samples import matrix
 from bionica.mixtures.verdict.ambiguity import Bands, bands
 from bionica.mixtures.verdict.findings import (
@@ -33,8 +32,6 @@ from bionica.mixtures.verdict.halves import (
 )
 from bionica.mixtures.verdict.measures import Fit, Measures
 from bionica.mixtures.verdict.outliers import inliers_of
-
-Array = NDArray[Any]
 
 TOLD = 3  # sentences, the gravest
 

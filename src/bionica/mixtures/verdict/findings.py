@@ -17,14 +17,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from bionica.core.blocks import Array
 from bionica.core.errors import Message
 from bionica.mixtures.verdict.halves import Uncertainty, roughness
 from bionica.mixtures.verdict.measures import Fit, ceilings, largest_gap
 from bionica.mixtures.verdict.outliers import inliers_of
-
-Array = NDArray[Any]
 
 _NAMED = 4  # outputs or mixtures in a sentence; the others are counted
 
@@ -311,7 +310,7 @@ def uncertain(fit: Fit, moved: Uncertainty | None = None) -> list[Finding]:
         share = moved.share
         error = moved.sources
     total = np.minimum(noise + share, 1.0)
-    worst = int(total.argmax())
+    worst = total.argmax()
     remedies = ["count"] if total[worst] > 0.5 else []  # most of it is no source
     if noise[worst] > share[worst]:
         cause = "noise"

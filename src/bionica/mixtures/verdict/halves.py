@@ -25,15 +25,13 @@ mixing matrix (k, d).
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment
 
-from bionica.core.blocks import row_sample
+from bionica.core.blocks import Array, row_sample
 
-Array = npt.NDArray[Any]
 #: Components (d, k) and mixing matrix (k, d) that are learned from rows (n, k).
 Refit = Callable[[Array], tuple[Array, Array]]
 
@@ -101,10 +99,10 @@ def roughness(X: Array) -> float:
     """Energy of the differences of neighbouring rows over that of independent rows: 1
     if their order means nothing.
     """
-    differences = 0.5 * float(np.sum(np.diff(X, axis=0) ** 2))
+    differences = 0.5 * np.sum(np.diff(X, axis=0) ** 2)
     if len(X) < 3 or differences <= 0:  # all rows are equal
         return 1.0
-    return differences / float(np.sum((X - X.mean(axis=0)) ** 2))
+    return differences / np.sum((X - X.mean(axis=0)) ** 2)
 
 
 def is_nonnegative(X: Array, noise: Array) -> bool:
@@ -115,7 +113,7 @@ def is_nonnegative(X: Array, noise: Array) -> bool:
     mixtures if there are more of them.
     """
     return noise_explains(
-        float(X.min()), float(X.max()), np.mean(np.minimum(X, 0) ** 2, axis=0), noise
+        X.min(), X.max(), np.mean(np.minimum(X, 0) ** 2, axis=0), noise
     )
 
 
@@ -143,7 +141,7 @@ def follows_curve(X: Array, d: int, *, most: float = np.inf) -> bool:
     rows = X[row_sample(*X.shape, most=_ROWS_PER_SOURCE * d)]
     U, sigma, _ = np.linalg.svd(rows, full_matrices=False)
     rough = roughness(U[:, :d] * sigma[:d])
-    return len(rows) * rough < d and bool(len(rows) * np.sqrt(rough) < most)
+    return len(rows) * rough < d and len(rows) * np.sqrt(rough) < most
 
 
 def uncertainty(X: Array, W: Array, A: Array, fit: Refit, known: Array) -> Uncertainty:

@@ -11,14 +11,12 @@ With u = W x, y = max(u, 0) and the residual e = x - A u:
 """
 
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bionica.core.blocks import Array
 from bionica.mixtures.verdict.halves import is_nonnegative, roughness
-
-Array = NDArray[Any]
 
 
 class Noise(NamedTuple):
@@ -82,12 +80,12 @@ class Fit:
     @cached_property
     def variance(self) -> Array:
         """<(u - <u>)^2> of each output."""
-        return np.asarray(np.maximum(self.spread**2, 1e-300))
+        return np.maximum(self.spread**2, 1e-300)
 
     @cached_property
     def energy(self) -> Array:
         """<u^2> of each output."""
-        return np.asarray(np.maximum(np.mean(self.U**2, axis=0), 1e-300))
+        return np.maximum(np.mean(self.U**2, axis=0), 1e-300)
 
     @cached_property
     def residual(self) -> Array:
@@ -97,7 +95,7 @@ class Fit:
     @cached_property
     def square(self) -> Array:
         """<e^2> of each mixture."""
-        return np.asarray(np.mean(self.residual**2, axis=0))
+        return np.mean(self.residual**2, axis=0)
 
     @cached_property
     def noise(self) -> Noise:
@@ -124,7 +122,7 @@ class Fit:
     def weakest(self) -> float:
         """Energy of the weakest source in X."""
         sizes = np.linalg.svd(self.A * np.sqrt(self.energy), compute_uv=False)
-        return max(float(sizes[-1]) ** 2, 1e-300)
+        return max(sizes[-1] ** 2, 1e-300)
 
     @cached_property
     def _leading_and_white(self) -> tuple[float, float]:
@@ -135,7 +133,7 @@ class Fit:
         leading, *others = energies(self.residual)[: self.k - self.d] / n
         if not others:
             return leading, 0.0
-        return leading, float(np.mean(others)) * (1 + np.sqrt(self.k / n)) ** 2
+        return leading, np.mean(others) * (1 + np.sqrt(self.k / n)) ** 2
 
     @cached_property
     def signal(self) -> float:
@@ -173,14 +171,14 @@ class Fit:
         shares = self.subtracted + self.left_open
         noise = self.noise.outputs
         error = noise + model / self.weakest * self.energy + shares * self.variance
-        return np.asarray(error)
+        return error
 
     @property
     def measures(self) -> Measures:
         """What a diagnosis keeps."""
         if len(self.without_variance):
             return Measures(False, 1.0)
-        total = float(self.X.var(axis=0).sum())
+        total = self.X.var(axis=0).sum()
         left = float(np.sum(self.square - self.residual.mean(axis=0) ** 2))
         return Measures(self.is_nonnegative, left / total if total else 0.0)
 
@@ -207,7 +205,7 @@ def noise_below_zero(U: Array, i: int) -> float:
     Z = np.column_stack([np.ones(len(u)), others])
     residual = u - Z @ np.linalg.lstsq(Z, u, rcond=None)[0]
     unexplained = min(residual @ residual / free / u.var(ddof=1), 1.0)
-    return float(4 * np.median(u) ** 2 * unexplained)
+    return 4 * np.median(u) ** 2 * unexplained
 
 
 def subtracted(U: Array, noise: Array) -> Array:
@@ -245,9 +243,9 @@ def _subtracted_from(u: Array, Y: Array, noise: Array) -> float:
     with np.errstate(over="ignore"):  # of an output that nothing is beside
         beyond_noise = np.maximum(1 - noise * n / energy, 0)
     certain = beyond_noise * np.maximum(slope - 3 * error, 0)
-    explained = min(-float(u @ Y @ certain) / max(float(u @ u), 1e-300), 1.0)
+    explained = min(-u @ Y @ certain / max(u @ u, 1e-300), 1.0)
     spread = np.minimum(np.sqrt(energy / n), 1)
-    return float(np.sum((certain * (2 - explained)) ** 2 * spread))
+    return np.sum((certain * (2 - explained)) ** 2 * spread)
 
 
 def turned(U: Array) -> Array:
@@ -266,7 +264,7 @@ def turned(U: Array) -> Array:
         angle[:, j] = np.maximum(angles.min(axis=0, initial=np.pi / 2), 0)
     np.fill_diagonal(angle, 0)
     squared = (angle**3 + angle.T**3) / np.maximum(3 * (angle + angle.T), 1e-300)
-    return np.asarray(np.minimum(squared.sum(axis=1), 1))
+    return np.minimum(squared.sum(axis=1), 1)
 
 
 def untouched(U: Array, noise: Array, independent: float) -> Array:
@@ -285,7 +283,7 @@ def untouched(U: Array, noise: Array, independent: float) -> Array:
     n = len(U) / 4
     h = np.clip(noise, c / n, c)  # the nearest of n samples is as far as c / n
     average = np.maximum(np.log(c / np.maximum(U, h)), 0).sum(axis=0) / n
-    return np.asarray(average < 1 - h / c - 2 / np.sqrt(n * independent))
+    return average < 1 - h / c - 2 / np.sqrt(n * independent)
 
 
 def enlarged(U: Array, free: Array) -> Array:
@@ -322,10 +320,10 @@ def largest_gap(fit: Fit) -> float:
     rounding = 1e-12 * np.mean(fit.X**2) * fit.k
     if few < 3 or fit.square.sum() < rounding:
         return 0.0
-    E = E / np.maximum(size, max(float(np.median(size)), 1e-3 * float(size.max())))
+    E = E / np.maximum(size, max(np.median(size), 1e-3 * size.max()))
     values = energies(E)[:few]
     ratios = values[:-1] / np.maximum(values[1:], 1e-12 * values[0])
-    return float(np.sqrt(np.max(ratios)))
+    return np.sqrt(np.max(ratios))
 
 
 def ceilings(X: Array) -> Array:

@@ -28,9 +28,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from bionica.core.blocks import (
+    Array,
     ArrayRows,
     ChunkedRows,
     Moments,
@@ -42,7 +42,6 @@ from bionica.core.blocks import (
 )
 from bionica.core.whitening import whitening
 
-Array = npt.NDArray[Any]
 T = TypeVar("T")
 
 # of the samples that may be outliers: n_2 of them (5 in small samples), and n_1 = 4 n_2
@@ -118,7 +117,7 @@ def _of_inliers(
 def is_inlier(X: Array, limit: Limit) -> Array:
     """Which rows of X are no outliers."""
     largest = np.array(limit.largest)[:, np.newaxis]
-    return np.asarray((squared_distances(X, limit) <= largest).all(axis=0))
+    return (squared_distances(X, limit) <= largest).all(axis=0)
 
 
 def squared_distances(X: Array, limit: Limit) -> Array:
@@ -171,7 +170,7 @@ def limit_of(limit: Limit, counts: Array) -> Limit | None:
     largest = []
     exceeded = False
     for counts_of_one in counts:
-        n = int(counts_of_one.sum())
+        n = counts_of_one.sum()
         n_2 = max(_LEAST_TAIL, round(_SHARE * n))
         beyond = n - np.cumsum(counts_of_one)  # how many samples lie above each bin
         first, second, last = (int(np.argmax(beyond <= m)) for m in (4 * n_2, n_2, 0))
@@ -213,7 +212,7 @@ def are_inliers(X: Array) -> Array:
 def inliers_of(X: Array) -> Array:
     """The rows of an array that are no outliers; X itself if all are."""
     sound = are_inliers(X)
-    return X if sound.all() else np.asarray(X[sound])
+    return X if sound.all() else X[sound]
 
 
 def metric(X: Array | ChunkedRows, n_components: int | None) -> Limit | None:
@@ -239,8 +238,8 @@ def metric(X: Array | ChunkedRows, n_components: int | None) -> Limit | None:
         limit = Limit(white.matrix, white.matrix @ m.mean)
         if len(white.matrix) < len(m.mean):
             variance = np.diag(m.covariance)
-            rounding = np.finfo(X.dtype).eps ** 2 * float(np.sum(variance + m.mean**2))
-            floor = _OUTSIDE * float(variance.sum()) + 16 * rounding
+            rounding = np.finfo(X.dtype).eps ** 2 * np.sum(variance + m.mean**2)
+            floor = _OUTSIDE * variance.sum() + 16 * rounding
             limit = limit._replace(
                 outside=Outside(None, m.mean, np.sum(white.inverse**2, axis=0), floor)
             )
