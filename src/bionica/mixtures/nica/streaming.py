@@ -72,7 +72,7 @@ from bionica.mixtures.cone.count import rough_cones
 from bionica.mixtures.nica import running_whitening as whitening
 from bionica.mixtures.separator import MixtureSeparator
 from bionica.mixtures.verdict.count import count_sources, undecided
-from bionica.mixtures.verdict.findings import CONVERGED, Finding
+from bionica.mixtures.verdict.findings import Finding, finding
 
 #: Of lambda (see above).
 LARGE_ANGLE = 10.0
@@ -542,7 +542,7 @@ class StreamingNICA(MixtureSeparator, RuleEstimator):
                 "the mixtures changed: outputs became far more correlated, and past and"
                 " present are averaged"
             )
-            changed = CONVERGED.finding(reason=reason)
+            changed = finding("converged", reason=reason)
             problems.append(changed._replace(remedies=("horizon",)))
         return problems
 

@@ -43,7 +43,7 @@ import numpy as np
 from bionica.core.blas import one_blas_thread
 from bionica.core.blocks import Array, row_sample
 from bionica.core.errors import Message
-from bionica.mixtures.verdict.findings import CEILING, NUMBER, Finding
+from bionica.mixtures.verdict.findings import CHECKS, Finding, finding
 from bionica.mixtures.verdict.halves import is_nonnegative, match
 from bionica.mixtures.verdict.measures import ceilings
 from bionica.mixtures.verdict.outliers import inliers_of
@@ -132,7 +132,7 @@ def unsaturated(X: Array) -> Array:
 
     ValueError if hardly any are.
     """
-    saturated = (X == X.max(axis=0)) & (ceilings(X) > CEILING.limit)
+    saturated = (X == X.max(axis=0)) & (ceilings(X) > CHECKS["ceiling"].limit)
     sound = X[~saturated.any(axis=1)]
     if len(sound) < min(_UNSATURATED, len(X) / 2):
         template = (
@@ -151,11 +151,11 @@ def undecided(count: Count) -> list[Finding]:
     """
     if not count.agreed:
         guess = f"halves of the samples agree on none, and {count.n_sources} is a guess"
-        return [NUMBER.finding(reason=guess)]
+        return [finding("number", reason=guess)]
     if not count.candidates:
         return []
     others = ", ".join(map(str, count.candidates))
-    return [NUMBER.finding(reason=f"{count.n_sources}, or {others}")]
+    return [finding("number", reason=f"{count.n_sources}, or {others}")]
 
 
 def _angles(
