@@ -205,7 +205,7 @@ class _Drawings:
         """The first columns of Y as images."""
 
         def draw(y: Array, ax: Any) -> None:
-            plot.images(y[:, np.newaxis], shape, axes=[ax])
+            plot.images(y[:, None], shape, axes=[ax])
 
         height = 0.1 + 2.8 * shape[0] / shape[1]
         columns = zip(captions, Y.T, strict=False)
@@ -261,7 +261,7 @@ class _Drawings:
         width = -(-R.shape[1] // _SIDE)
         starts = np.arange(0, R.shape[1], width)
         counts = np.diff([*starts, R.shape[1]])
-        means = np.add.reduceat(R[rows].T, starts) / counts[:, np.newaxis]
+        means = np.add.reduceat(R[rows].T, starts) / counts[:, None]
         names = {
             "rows": self.reader.names[::width],
             "columns": [f"{t:g}" for t in self.t[rows]],

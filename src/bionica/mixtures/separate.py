@@ -277,19 +277,13 @@ def _check_columns(X: Any, sample: Array) -> None:
             f"X has the columns {names}, which look like row labels, not measurements: "
             f"X.drop(columns={names})"
         )
-    integers = integer_columns(sample) if columns else []
-    for indices, text in (
-        (
-            doubtful,
-            "are named as labels of the rows, and used as mixtures because they vary "
-            "as mixtures do",
-        ),
-        (
-            integers,
-            "hold integers, unlike the others, as labels of the rows do, and are used "
-            "as mixtures",
-        ),
-    ):
+    questions = {
+        "are named as labels of the rows, and used as mixtures because they vary as "
+        "mixtures do": doubtful,
+        "hold integers, unlike the others, as labels of the rows do, and are used as "
+        "mixtures": integer_columns(sample) if columns else [],
+    }
+    for text, indices in questions.items():
         names = [columns[j] for j in indices]
         if names:
             warn(
@@ -306,23 +300,19 @@ def _better(tried: dict[str, Diagnosis]) -> tuple[str, str]:
         return next(iter(tried)), "the other method cannot be fitted"
     batch = tried["batch"]
     cone = tried["cone"]
-    quiet, its_quiet = (
-        all(one.values.get("cause") == "noise" for one in d.findings)
-        for d in (batch, cone)
-    )
-    if quiet != its_quiet:
-        better, worse = ("batch", "cone") if quiet else ("cone", "batch")
+    quiet = [
+        all(one.values.get("cause") == "noise" for one in verdict.findings)
+        for verdict in (batch, cone)
+    ]
+    if quiet[0] != quiet[1]:
+        better, worse = ("batch", "cone") if quiet[0] else ("cone", "batch")
         return better, f"its fit shows no problem, and that of {METHODS[worse]} does"
-    mine, its = (
-        1.0 if d.uncertainty_ is None else float(d.uncertainty_.share.max())
-        for d in (batch, cone)
-    )
-    if mine < _CLEARLY * its:
-        return (
-            "batch",
-            "halves of the samples agree better on it than on MinimumVolumeCone",
-        )
-    return (
-        "cone",
-        "sources may be correlated, and BatchNICA is not clearly more certain",
-    )
+    error = [
+        1.0 if verdict.uncertainty_ is None else verdict.uncertainty_.share.max()
+        for verdict in (batch, cone)
+    ]
+    if error[0] < _CLEARLY * error[1]:
+        why = "halves of the samples agree better on it than on MinimumVolumeCone"
+        return "batch", why
+    why = "sources may be correlated, and BatchNICA is not clearly more certain"
+    return "cone", why

@@ -112,26 +112,26 @@ class EstimatesMissing:
         if not (self._takes_missing() and len(X) and missing.has_missing(X)):
             return super()._transformed(X)  # type: ignore[misc]
         gaps = np.isnan(X).any(axis=1)
-        W = np.asarray(self.components_, np.float64)
-        A = np.asarray(self.mixing_, np.float64)
+        W = np.asarray(self.components_, float)
+        A = np.asarray(self.mixing_, float)
         Y = np.empty((len(X), len(W)), X.dtype)
         Y[~gaps] = super()._transformed(X[~gaps])  # type: ignore[misc]
-        Y[gaps] = np.maximum(missing.outputs(X[gaps].astype(np.float64), W, A), 0)
+        Y[gaps] = np.maximum(missing.outputs(X[gaps].astype(float), W, A), 0)
         return Y
 
 
 def judge(estimator: Any, X: ArrayLike, *, refit: bool = True) -> Diagnosis:
     """`MixtureSeparator.diagnose`, of any estimator with outputs: of a network too."""
     estimator._check_fitted()
-    W = np.asarray(estimator.components_, np.float64)
-    A = np.asarray(estimator.mixing_, np.float64)
+    W = np.asarray(estimator.components_, float)
+    A = np.asarray(estimator.mixing_, float)
     takes_missing = estimator._takes_missing()
     data = samples.rows(estimator, X, min_samples=2, missing=takes_missing)
     horizon = estimator._config.get("horizon")
     rows = some_rows(data, _REFIT_ROWS, _REFIT_NUMBERS, last=horizon)
     facts = facts_of(estimator)
     if missing.has_missing(rows):  # a sample without its best channels has more noise
-        noise = missing.noise_of_outputs(np.asarray(rows, np.float64), W, A)
+        noise = missing.noise_of_outputs(np.asarray(rows, float), W, A)
         of_fit = facts["noise"]
         facts["noise"] = noise if of_fit is None else np.maximum(noise, of_fit)
         rows = missing.completed_rows(estimator, rows, len(W))
@@ -202,8 +202,8 @@ def _refits(estimator: Any, n: int) -> Callable[[Array], tuple[Array, Array]]:
         try:
             with warnings.catch_warnings(action="ignore"):
                 other.fit(np.resize(rows, (n, k)) if repeats else rows)
-            W = np.asarray(other.components_, np.float64)
-            return W, np.asarray(other.mixing_, np.float64)
+            W = np.asarray(other.components_, float)
+            return W, np.asarray(other.mixing_, float)
         except (ValueError, ArithmeticError):  # these rows do not determine a fit
             return np.zeros((d, k)), np.zeros((k, d))
 

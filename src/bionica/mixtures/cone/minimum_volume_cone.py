@@ -282,14 +282,14 @@ class MinimumVolumeCone(EstimatesMissing, MixtureSeparator, OnlineEstimator):
         nonnegative = self.nonnegative_mixing
         rng = check_random_state(self.random_state)
         return Settings(
-            outliers=float(self.outliers),
-            horizon=float(self.horizon or np.inf),
+            outliers=self.outliers,
+            horizon=self.horizon or np.inf,
             nonnegative=None if nonnegative == "auto" else bool(nonnegative),
             known=self._known_spectra(k),
             n_components=self.n_components,
             noise=self.noise,
             normalize=self.normalize,
-            seed=int(rng.randint(np.iinfo(np.int32).max)),
+            seed=rng.randint(2**31 - 1),
         )
 
     def _known_spectra(self, k: int) -> Array:
@@ -323,8 +323,7 @@ class MinimumVolumeCone(EstimatesMissing, MixtureSeparator, OnlineEstimator):
         if self._state is not None:
             return sketch.BLOCK
         k = self._waiting.shape[1]
-        given = isinstance(self.n_components, Integral)
-        d: Any = self.n_components if given else k
+        d = self.n_components if isinstance(self.n_components, Integral) else k
         # at most 256 MB
         return min(max(2 * sketch.BLOCK, 200 * d), max(4 * d + 20, 2**25 // k))
 
@@ -365,7 +364,13 @@ class MinimumVolumeCone(EstimatesMissing, MixtureSeparator, OnlineEstimator):
         known amounts.
         """
         X = sample.z
-        self._check_counts(X)
+        if self.noise == "poisson" and X.min() < 0:
+            i, j = np.argwhere(X < 0)[0]
+            raise ValueError(
+                f"noise='poisson' takes X for counts, but X[{i}, {j}] is {X[i, j]:.3g}:"
+                " pass counts without subtracting a background, or use"
+                " noise='estimate'"
+            )
         with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):
             sound = sample.take(are_inliers(X))
             rank = rank_of(sound.z, centred=False)
@@ -378,15 +383,6 @@ class MinimumVolumeCone(EstimatesMissing, MixtureSeparator, OnlineEstimator):
             settings = self._settings._replace(n_components=int(d), given=given)
             state = sketch.begin(rows, sound, rate, settings)
         self._show(_checked(state, X, 0))
-
-    def _check_counts(self, X: Array) -> None:
-        if self.noise == "poisson" and X.min() < 0:
-            i, j = map(int, np.argwhere(X < 0)[0])
-            raise ValueError(
-                f"noise='poisson' takes X for counts, but X[{i}, {j}] is {X[i, j]:.3g}:"
-                " pass counts without subtracting a background, or use"
-                " noise='estimate'"
-            )
 
     def _check_number(self, d: Any, rank: int, X: Array) -> None:
         """Raise ValueError unless d sources can be found in X."""
@@ -559,7 +555,7 @@ def _given_amounts(
 def _checked(state: sketch.State, X: Array, n: int) -> sketch.State:
     """A state after the samples X, before which there were n, if nothing overflowed."""
     if not np.isfinite(state.weighted.scatter).all():
-        row = int(np.argmax(np.abs(X).max(axis=1)))
+        row = np.abs(X).max(axis=1).argmax()
         raise Diverged(n + row, X[row])
     return state
 

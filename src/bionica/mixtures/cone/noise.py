@@ -99,7 +99,7 @@ class Channels(NamedTuple):
         """Rows z of the channels, (n_samples, q), float64; those of x / scale without
         the weights of counts if not `weighted`.
         """
-        Z = np.divide(X, self.scale, dtype=np.float64)
+        Z = np.divide(X, self.scale, dtype=float)
         if weighted and self.counts:
             Z *= _poisson_weights(Z, self.mean_total)[:, None]
         return Z @ self.subspace if self.projected else Z
@@ -130,7 +130,7 @@ def find_channels(X: Array, d: int, noise: Any) -> Channels:
     if not isinstance(noise, str):
         level[:] = noise / scale
     if counts:
-        total = max(float(X.sum(axis=1, dtype=np.float64).mean()) / scale, 1e-300)
+        total = max(float(X.sum(axis=1, dtype=float).mean()) / scale, 1e-300)
         # Counts x have noise of variance x; x / scale has x / scale^2. Sampling can
         # make it zero in channels without counts.
         variance = (_poisson_weights(X / scale, total) ** 2) @ X / scale**2 / n
@@ -169,7 +169,7 @@ def on_a_grid(X: Array) -> bool:
     both halves of the samples, because interpolation repeats differences too, between
     adjacent samples.
     """
-    x = X[row_sample(*X.shape)].astype(np.float64)
+    x = X[row_sample(*X.shape)].astype(float)
     x = x[np.sort(np.unique(x, axis=0, return_index=True)[1])]
     n = len(x)
     if n < 4 or min(len(np.unique(column)) for column in x.T) < 0.5 * n:

@@ -561,7 +561,7 @@ def readout(state: State, settings: Settings) -> Readout:
             root = E * np.sqrt(np.maximum(values, 0))
             g = nnls(root.T, lstsq(root, mean, rcond=None)[0])[0]
         g = np.where(g > 0, g, 1 / (len(g) * size))
-    elif (normalize == "mean" and fit.has_mean) or (spread <= 1e-12 * size).any():
+    elif (normalize == "mean" and fit.has_mean) or not (spread > 1e-12 * size).all():
         g = 1 / np.where(size > 0, size, 1.0)
     else:
         g = 1 / spread

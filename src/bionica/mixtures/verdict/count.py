@@ -39,6 +39,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+from numpy.linalg import eigh, norm, qr, solve
 
 from bionica.core.blas import one_blas_thread
 from bionica.core.blocks import Array, row_sample
@@ -99,7 +100,7 @@ def count_sources(X: Array, cones: Cones) -> Count:
     3
     """
     with one_blas_thread():
-        X = np.asarray(unsaturated(X), np.float64)
+        X = np.asarray(unsaturated(X), float)
         X = inliers_of(X[row_sample(*X.shape)])
         X = X / (np.abs(X).max(initial=0.0) or 1.0)
         n, k = X.shape
@@ -209,8 +210,8 @@ def _angle(first: list[Array], second: list[Array], scale: Array) -> float:
     """
     angles = [90.0]
     for pair in zip(first, second, strict=False):
-        V, W = (M / np.linalg.norm(M * scale, axis=1, keepdims=True) for M in pair)
-        angle = match(np.linalg.solve(W.T, V.T), np.eye(len(V)))[1]
+        V, W = (M / norm(M * scale, axis=1, keepdims=True) for M in pair)
+        angle = match(solve(W.T, V.T), np.eye(len(V)))[1]
         angles.append(angle.max())
     return min(angles)
 
@@ -220,10 +221,10 @@ def _leading_directions(X: Array, most: int) -> tuple[Array, Array]:
     `most`).
     """
     n, k = X.shape
-    values, vectors = np.linalg.eigh(X @ X.T if k > n else X.T @ X)
+    values, vectors = eigh(X @ X.T if k > n else X.T @ X)
     vectors = vectors[:, : -most - 1 : -1]
     if k > n:
-        vectors = np.linalg.qr(X.T @ vectors)[0]
+        vectors = qr(X.T @ vectors)[0]
     return np.maximum(values[::-1], 0), vectors
 
 
