@@ -64,7 +64,7 @@ def _low_rank(X: Array, d: int) -> tuple[Array, Array, float]:
     floor = _EXACT * np.sum(Z**2) / m.sum()
     A = V[:d].T * (values[:d] / np.sqrt(len(X)))
     noise = max(np.sum(values[d:] ** 2) / X.size, floor)
-    before = np.inf
+    before: Any = np.inf
     for _ in range(_ITERATIONS):
         s, C = _scores(Z, m, A, noise)
         second = (s[:, :, None] * s[:, None, :] + noise * C).reshape(-1, d * d)

@@ -89,7 +89,7 @@ def successive_projection(data: Data) -> Array:
     ahead = along > LEAST_MEAN
     edges = np.vstack([data.known.T, data.U[ahead] / along[ahead, None]])
     rest = edges.copy()
-    chosen: list[int] = []
+    chosen: list[Any] = []
     for j in range(len(data.mean)):
         size = np.einsum("ij,ij->i", rest, rest)
         chosen.append(j if j < data.known.shape[1] else np.argmax(size))

@@ -6,6 +6,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.linalg import matrix_rank, norm
 from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
@@ -308,8 +309,8 @@ class MinimumVolumeCone(EstimatesMissing, MixtureSeparator, OnlineEstimator):
                 "{known_mixing} has shape {}; it must be ({n_features:={}}, n_known){}"
             )
             raise ValueError(Message(template, known.shape, k, remedy))
-        directions = known / np.maximum(np.linalg.norm(known, axis=0), 1e-300)
-        if known.size and np.linalg.matrix_rank(directions) < known.shape[1]:
+        directions = known / np.maximum(norm(known, axis=0), 1e-300)
+        if known.size and matrix_rank(directions) < known.shape[1]:
             raise ValueError(
                 Message(
                     "spectra of {known_mixing} are zero or linearly dependent: drop one"
@@ -323,7 +324,7 @@ class MinimumVolumeCone(EstimatesMissing, MixtureSeparator, OnlineEstimator):
         if self._state is not None:
             return sketch.BLOCK
         k = self._waiting.shape[1]
-        d = self.n_components if isinstance(self.n_components, Integral) else k
+        d: Any = self.n_components if isinstance(self.n_components, Integral) else k
         # at most 256 MB
         return min(max(2 * sketch.BLOCK, 200 * d), max(4 * d + 20, 2**25 // k))
 

@@ -166,9 +166,9 @@ def inverse_curvature(facets: Facets, wall: Wall) -> Callable[[Array], Array]:
     for j in range(d):
         n = A[A[:, j] < 0]
         H[:, j, :, j] += wall.m[j] / (len(A) * size[j] ** 2) * (n.T @ n)
-    H = H.reshape(d * d, d * d)
-    H[np.diag_indices(d * d)] += 1e-9 * np.trace(H) / d**2
-    dense = inv(H)
+    dense: Array = H.reshape(d * d, d * d)
+    dense[np.diag_indices(d * d)] += 1e-9 * np.trace(dense) / d**2
+    dense = inv(dense)
     return lambda q: free * (dense @ q.ravel()).reshape(d, d)
 
 

@@ -117,7 +117,7 @@ def _of_inliers(
 def is_inlier(X: Array, limit: Limit) -> Array:
     """Which rows of X are no outliers."""
     largest = np.array(limit.largest)[:, None]
-    return (squared_distances(X, limit) <= largest).all(axis=0)
+    return np.all(squared_distances(X, limit) <= largest, axis=0)
 
 
 def squared_distances(X: Array, limit: Limit) -> Array:
