@@ -1,15 +1,15 @@
 """How well outputs Y recover sources S: the paper's error, and the scores that other
 methods are compared by.
 
-| score               | permutation chosen by | scale chosen by       | perfect | arguments |
-|---------------------|-----------------------|-----------------------|---------|-----------|
-| `permutation_error` | smallest error        | nothing               | 0       | S, Y      |
-| `error_curve`       | smallest final error  | nothing               | 0       | S, Y      |
-| `sinr`              | correlation           | one factor per output | inf dB  | S, Y      |
-| `amari_distance`    | nothing: invariant    | largest entries of P  | 0       | P = W A   |
-| `correlation_floor` | nothing               | nothing               | 0       | S         |
-| `spectral_angle`    | smallest angles       | nothing: invariant    | 0       | spectra   |
-| `rmse_abundances`   | smallest error        | sum of each sample    | 0       | S, Y      |
+| score               | permutation by | scale by              | perfect | arguments |
+|---------------------|----------------|-----------------------|---------|-----------|
+| `permutation_error` | smallest error | nothing               | 0       | S, Y      |
+| `error_curve`       | smallest final | nothing               | 0       | S, Y      |
+| `sinr`              | correlation    | one factor per output | inf dB  | S, Y      |
+| `amari_distance`    | invariant      | largest entries of P  | 0       | P = W A   |
+| `correlation_floor` | nothing        | nothing               | 0       | S         |
+| `spectral_angle`    | smallest angle | invariant             | 0       | spectra   |
+| `rmse_abundances`   | smallest error | sum of each sample    | 0       | S, Y      |
 
 S is (n_samples, n_sources) and Y is (n_samples, n_outputs). Sums are in float64.
 """
@@ -85,7 +85,8 @@ def _validated_pair(
 def amari_distance(P: ArrayLike) -> float:
     r"""How far P = W A, unmixing times mixing, is from a permutation of scaled sources.
 
-    .. math:: \frac{1}{2d(d-1)} \left[ \sum_i \left( \sum_j \frac{|p_{ij}|}{\max_k |p_{ik}|} - 1 \right)
+    .. math:: \frac{1}{2d(d-1)} \left[
+              \sum_i \left( \sum_j \frac{|p_{ij}|}{\max_k |p_{ik}|} - 1 \right)
               + \sum_j \left( \sum_i \frac{|p_{ij}|}{\max_k |p_{kj}|} - 1 \right)
               \right]
 
@@ -252,7 +253,8 @@ def match_sources(
     if by == "correlation":
         cost = -np.abs(correlation)
     else:
-        # |s_i - y_j|^2 as variance plus squared difference of the means: large offsets do not cancel.
+        # |s_i - y_j|^2 as variance plus squared difference of the means: large offsets
+        # do not cancel.
         cost = (
             ss[:, np.newaxis] + yy - 2 * sy + n * (s_mean[:, np.newaxis] - y_mean) ** 2
         )
@@ -399,7 +401,8 @@ def spectral_angle(
     r"""Spectral angle distance (SAD) in radians, under the assignment with the smallest
     sum of angles.
 
-    .. math:: \frac{1}{d} \sum_i \arccos \frac{\langle a_i, b_{p(i)} \rangle}{|a_i| |b_{p(i)}|}
+    .. math:: \frac{1}{d} \sum_i
+              \arccos \frac{\langle a_i, b_{p(i)} \rangle}{|a_i| |b_{p(i)}|}
 
     Parameters
     ----------
@@ -421,7 +424,8 @@ def spectral_angle(
     >>> import numpy as np
     >>> from bionica.metrics import spectral_angle
     >>> spectra = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
-    >>> np.degrees(spectral_angle(spectra, [[0.0, 3.0, 0.0], [2.0, 2.0, 0.0]], per_source=True)).round(6)
+    >>> estimates = [[0.0, 3.0, 0.0], [2.0, 2.0, 0.0]]
+    >>> np.degrees(spectral_angle(spectra, estimates, per_source=True)).round(6)
     array([45., 0.])
     """
     A = _validated("spectra", spectra)
@@ -449,7 +453,8 @@ def rmse_abundances(S: ArrayLike, Y: ArrayLike) -> float:
     r"""Root mean square error of abundances, which sum to one in every sample, under
     the best permutation.
 
-    .. math:: \min_P \left( \frac{1}{Td} \sum_{t=1}^T |s_t - P y_t / \sum_i y_{ti}|^2 \right)^{1/2}
+    .. math:: \min_P \left( \frac{1}{Td}
+              \sum_{t=1}^T |s_t - P y_t / \sum_i y_{ti}|^2 \right)^{1/2}
 
     Parameters
     ----------

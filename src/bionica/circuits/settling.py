@@ -268,7 +268,8 @@ def _rectify(M, z, ws, slack, rectified):
     for i in range(z.shape[0]):
         w[i] = z[i] * M[i, i] if firing[i] else w[i]
         bad = rectified and not w[i] >= slack  # also true for NaN
-        z[i] = (max(z[i], zero) if rectified else z[i]) if firing[i] else zero
+        activity = max(z[i], zero) if rectified else z[i]
+        z[i] = activity if firing[i] else zero
         violated += bad
         last = i if bad else last
     return violated, last

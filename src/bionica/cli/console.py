@@ -73,7 +73,6 @@ OPTIONS = {
     "force=True": "--force",
 }
 REMEDIES = {
-    "rates": "lower eta0, or use --method streaming, which has no learning rates",
     "transpose": "pass --axis 1",
     "candidates": "compare the fits with each number (in the page of --report)",
     "cone": "use --method cone if sources are correlated",

@@ -218,7 +218,7 @@ def smallest_marks(mark: Array, most: int, rate: float) -> tuple[Array, float]:
 
 
 def cell(owner: Any, row: int | str, column: int, argument: str = "X") -> str:
-    """Return "X[3, 1]", or "X[3, 'name']" if `owner` knows the names of its features."""
+    """Return "X[3, 1]", or "X[3, 'name']" if `owner` knows the names of features."""
     names = getattr(owner, "feature_names_in_", None)
     name = column if names is None else repr(str(names[column]))
     return f"{argument}[{row}, {name}]"

@@ -215,7 +215,7 @@ def _in_cache(
     join: Callable[[T, T], T],
     *arguments: Any,
 ) -> T:
-    """In parts of a few megabytes: arrays of the size of a block take twice the time."""
+    """In parts of a few megabytes: arrays as large as a block take twice the time."""
     return ArrayRows(block, first).fold_numbered(of_block, join, *arguments)
 
 

@@ -161,7 +161,7 @@ def _as_json(value: Any) -> Any:
 def write_model(
     path: str | os.PathLike[str], header: dict[str, Any], arrays: Mapping[str, Array]
 ) -> None:
-    """Write a header, to which 'format' is added, and arrays, completely or not at all."""
+    """Write a header, with the format, and arrays, completely or not at all."""
     path = Path(path)
     if not path.parent.is_dir():
         raise FileNotFoundError(

@@ -1,7 +1,7 @@
 """The base of what learns from a stream: `partial_fit` and its relatives.
 
-A subclass says how it begins (`_begin`), how it learns from rows (`_learn`), and what it
-does when no more will come (`_flush`). However a stream is cut into calls, the model
+A subclass says how it begins (`_begin`), how it learns from rows (`_learn`), and what
+it does when no more will come (`_flush`). However a stream is cut into calls, the model
 ends with the same bits.
 """
 
@@ -43,7 +43,7 @@ class OnlineEstimator(Estimator):
 
     @abstractmethod
     def _learn(self, X: Array, keep: bool = False) -> Any:
-        """Learn from finite rows; return the outputs as each sample arrived if `keep`."""
+        """Learn from finite rows; if `keep`, return the outputs as they arrived."""
 
     def _flush(self) -> None:
         """Learn from the samples that wait, because no more will come."""
@@ -195,16 +195,17 @@ class OnlineEstimator(Estimator):
 def not_started(n: int) -> NotFittedError:
     """The error of a model that has no weights before n more samples."""
     return NotFittedError(
-        f"The model starts after {n} more samples: until then it has no weights, and its"
-        " number of outputs is unknown unless n_components is a number. Bring them in"
-        " one call of partial_fit_transform, or call fit"
+        f"The model starts after {n} more samples: until then it has no weights, and"
+        " its number of outputs is unknown unless n_components is a number. Bring them"
+        " in one call of partial_fit_transform, or call fit"
     )
 
 
 def appended(waiting: Array, part: Array, length: int) -> Array:
     """Return the waiting samples and `part`.
 
-    They are a view of one array for `length` samples, which may not fit in memory twice.
+    They are a view of one array for `length` samples, which may not fit in memory
+    twice.
     """
     n = len(waiting) + len(part)
     shape = (length, part.shape[1])

@@ -28,7 +28,8 @@ max-width:72rem;margin:2rem auto;padding:0 1.2rem}
 h1{font-size:1.7rem;margin-bottom:.2rem}\
 h2{font-size:1.25rem;margin-top:2.4rem;border-bottom:1px solid var(--rule)}
 p{max-width:60rem}.lead,figcaption{color:var(--soft)}figcaption{font-size:.9rem}
-figure{margin:1rem 0;overflow-x:auto}img{max-width:100%;height:auto}figure img{background:#fff}
+figure{margin:1rem 0;overflow-x:auto}\
+img{max-width:100%;height:auto}figure img{background:#fff}
 .beside{display:flex;flex-wrap:wrap;gap:1.5rem}\
 .beside>*{flex:1 1 24rem;min-width:0}.beside>figure{flex:0 1 auto}
 .beside figcaption{width:0;min-width:100%}
@@ -67,7 +68,8 @@ def page(title: str, lead: str, sections: Sections) -> str:
 
     Examples
     --------
-    >>> html = page("Results", "", [("Errors", [table(["network", "error"], [["A < B", 0.00123]])])])
+    >>> errors = table(["network", "error"], [["A < B", 0.00123]])
+    >>> html = page("Results", "", [("Errors", [errors])])
     >>> "A &lt; B" in html and "0.00123" in html
     True
     """
@@ -94,7 +96,7 @@ def text(sentences: str, tag: str = "p", kind: str = "") -> str:
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Return a table with these headings, if any. Floats are shown with three digits."""
+    """Return a table with these headings, if any. Floats have three digits."""
     head = ""
     for i, title in enumerate(columns):
         numbers = any(type(row[i]) in (int, float) for row in rows)

@@ -91,14 +91,12 @@ def images(
     if axes is None:
         import matplotlib.pyplot as plt
 
-        figure = plt.figure(
-            figsize=(2.4 * Y.shape[1], 2.4 * shape[0] / shape[1] + 0.4),
-            layout="constrained",
-        )
+        size = (2.4 * Y.shape[1], 2.4 * shape[0] / shape[1] + 0.4)
+        figure = plt.figure(figsize=size, layout="constrained")
         axes = figure.subplots(1, Y.shape[1], squeeze=False)[0]
     axes = np.ravel(axes)
-    Y = np.asarray(Y / largest(Y))  # in the range of float32
-    for ax, y, title in zip(axes, Y.T, names or [""] * len(axes), strict=True):
+    columns = (Y / largest(Y)).T  # in the range of float32
+    for ax, y, title in zip(axes, columns, names or [""] * len(axes), strict=True):
         picture = np.clip(y, 0, 1) if len(shape) == 3 else y
         ax.imshow(
             picture.reshape(shape),

@@ -5,7 +5,7 @@ Nonnegative ICA needs outputs z = F x whose covariance is the identity and whose
 not removed (section 2.1 of the paper, after Plumbley 2003). Without the mean,
 "nonnegative" has no meaning.
 
-    C_xx = <(x - <x>)(x - <x>)'> = U Lambda U',      F = Lambda_d^{-1/2} U_d',      z = F x
+    C_xx = <(x - <x>)(x - <x>)'> = U Lambda U',   F = Lambda_d^{-1/2} U_d',   z = F x
 
 Averages divide by the number of samples T, as in the paper, not by T - 1.
 """

@@ -158,7 +158,8 @@ class NetworkLearner:
             self._rows = prepare(self.state, self.params, no_rows)
         if X.shape[1] != self.n_features:  # compiled code checks no bounds
             raise ValueError(
-                f"the state is one of {self.n_features} mixtures, and X has {X.shape[1]}"
+                f"the state is one of {self.n_features} mixtures, and X has"
+                f" {X.shape[1]}"
             )
         rows = max(32, _BLOCK_BYTES // (self.dtype.itemsize * X.shape[1]))
         return [slice(start, start + rows) for start in range(0, len(X), rows)]

@@ -15,7 +15,13 @@ from numpy.typing import NDArray
 
 from bionica import datasets, metrics
 from bionica.circuits import plot
-from bionica.circuits.paper.plans import MAPS, SETTINGS, TUNED, Reproduction, plans_of
+from bionica.circuits.paper.plans import (
+    MAPS,
+    NETWORKS,
+    SETTINGS,
+    Reproduction,
+    plans_of,
+)
 from bionica.circuits.sweep.plan import Case
 from bionica.circuits.sweep.run import learn
 from bionica.circuits.sweep.table import Row
@@ -59,7 +65,8 @@ def label_of(network: str) -> str:
 
 def name_of(network: str) -> str:
     """Return the name of a network in a map, and which settings it has."""
-    return label_of(network).split(" (")[0] + (", table 1" if network in TUNED else "")
+    name = label_of(network).split(" (")[0]
+    return f"{name}, table 1" if network in NETWORKS else name
 
 
 def _legend(figure: Any, axis: Any, columns: int) -> None:

@@ -46,8 +46,7 @@ class MapRow:
     times_samples: int = 1
 
 
-#: Networks with the settings of table 1, and without tuning.
-TUNED = NETWORKS
+#: Networks without tuning, beside those with the settings of table 1.
 UNTUNED = ("InterneuronNICA", "TwoCompartmentNICA", "LocalNICA", "StreamingNICA")
 #: Matrices of a cell of a map, and samples that its networks are scored on.
 MATRICES = 30
@@ -93,14 +92,12 @@ class Reproduction:
 
 def plans_of(config: Reproduction) -> dict[tuple[str, str], Plan]:
     """Return the plan of every experiment and setting, the long ones first."""
-    settings = {"figure1": ["d2"], "figure4": ["d10", "d3"], "figure5": ["images"]} | {
-        k: [*v] for k, v in MAPS.items()
-    }
-    settings |= {name: ["d3"] for name in ("figure2", "figure3", "table1")}
+    settings = {"figure1": ["d2"], "figure4": ["d10", "d3"], "figure5": ["images"]}
+    settings |= {name: [*rows] for name, rows in MAPS.items()}
     return {
         (name, setting): _plan(config, name, setting)
         for name in config.experiments
-        for setting in settings[name]
+        for setting in settings.get(name, ["d3"])
     }
 
 
@@ -109,28 +106,22 @@ def _map_plan(config: Reproduction, row: MapRow) -> Plan:
     those of the nearer of d = 3 and 10.
     """
     nearer: Literal["d3", "d10"] = "d3" if row.d < 6.5 else "d10"
-    rms = (
-        row.scale
-        * np.linalg.norm(datasets.paper_mixing(nearer))
-        / np.sqrt(SOURCES[nearer] * row.d)
-    )
+    paper = np.linalg.norm(datasets.paper_mixing(nearer))
+    rms = float(row.scale * paper / np.sqrt(SOURCES[nearer] * row.d))
     T = config.n_samples * row.times_samples
     data = {"kind": row.kind, "d": row.d, "T": T, "held_out": HELD_OUT}
     tuned = {"published": nearer, "params": {"n_components": row.d}}
-    networks = [{"name": name, **tuned} for name in TUNED]
+    networks = [{"name": name, **tuned} for name in NETWORKS]
     networks += [
-        {"name": name, "label": f"{name} untuned" if name in TUNED else name}
+        {"name": name, "label": f"{name} untuned" if name in NETWORKS else name}
         for name in UNTUNED
     ]
-    body = {
-        "seeds": list(range(config.seed, config.seed + config.runs)),
-        "data": [
-            {"name": f"{c:g}", "mixing": {"condition": c, "rms": float(rms)}, **data}
-            for c in row.conditions
-        ],
-        "network": networks,
-    }
-    return Plan.from_dict(body)
+    entries = [
+        {"name": f"{c:g}", "mixing": {"condition": c, "rms": rms}, **data}
+        for c in row.conditions
+    ]
+    seeds = list(range(config.seed, config.seed + config.runs))
+    return Plan.from_dict({"seeds": seeds, "data": entries, "network": networks})
 
 
 def _plan(config: Reproduction, experiment: str, setting: str) -> Plan:
@@ -138,27 +129,19 @@ def _plan(config: Reproduction, experiment: str, setting: str) -> Plan:
         return _map_plan(config, MAPS[experiment][setting])
     most = {"figure1": 1, "figure2": 1, "figure3": 1, "table1": GRID_RUNS}
     runs = min(config.runs, most.get(experiment, config.runs))
-    seeds = list(range(config.seed, config.seed + runs))
-    times = 1 if experiment == "table1" else N_TIMES
-    data: dict[str, Any]
+    data: dict[str, Any] = {"name": setting, "kind": "sparse_uniform"}
     if setting == "images":
-        data = {"kind": "images", "path": config.images, "epochs": EPOCHS}
+        data |= {"kind": "images", "path": config.images, "epochs": EPOCHS}
     elif setting == "d2":
-        data = {"kind": "sparse_uniform", "d": 2, "T": 20_000, "mixing": FIGURE1_MIXING}
+        data |= {"d": 2, "T": 20_000, "mixing": FIGURE1_MIXING}
     else:
-        data = {
-            "kind": "sparse_uniform",
-            "d": int(setting[1:]),
-            "T": config.n_samples,
-            "mixing": setting,
-        }
-    networks = _networks(config, experiment, setting)
+        data |= {"d": SOURCES[setting], "T": config.n_samples, "mixing": setting}
     return Plan.from_dict(
         {
-            "seeds": seeds,
-            "times": times,
-            "data": [{"name": setting, **data}],
-            "network": networks,
+            "seeds": list(range(config.seed, config.seed + runs)),
+            "times": 1 if experiment == "table1" else N_TIMES,
+            "data": [data],
+            "network": _networks(config, experiment, setting),
         }
     )
 
@@ -169,24 +152,17 @@ def _networks(
     if experiment == "figure1":
         return [{"name": "BatchNICA"}]
     if experiment == "table1":
-        return [
-            network | {"published": setting}
-            for network in tomllib.loads(paper_grid())["network"]
-        ]
-    if experiment in ("figure2", "figure3"):  # the circuits of the two algorithms
-        return [{"name": NETWORKS[experiment == "figure3"], "published": setting}]
-    networks: list[dict[str, Any]] = [
-        {"name": name, "published": setting} for name in NETWORKS
+        grid = tomllib.loads(paper_grid())["network"]
+        return [network | {"published": setting} for network in grid]
+    names = {"figure2": NETWORKS[:1], "figure3": NETWORKS[1:2]}
+    networks = [
+        {"name": name, "published": setting} for name in names.get(experiment, NETWORKS)
     ]
-    if config.with_ours:
+    if config.with_ours and experiment not in names:
+        floor = {"name": f"{__name__}:CorrelationFloor", "label": "correlation floor"}
+        untuned = [{"name": n, "label": f"{n} untuned"} for n in NETWORKS[:2]]
         networks += [{"name": "LocalNICA"}, {"name": "StreamingNICA"}]
-        networks += [
-            {"name": name, "label": f"{name} untuned"} for name in NETWORKS[:2]
-        ]
-        networks += [
-            {"name": "BatchNICA"},
-            {"name": f"{__name__}:CorrelationFloor", "label": "correlation floor"},
-        ]
+        networks += [*untuned, {"name": "BatchNICA"}, floor]
     return networks
 
 

@@ -53,7 +53,7 @@ def _integers(value: Any, key: str, least: int) -> int | tuple[int, ...]:
 
 
 def _hashable(value: Any) -> Any:
-    """Return lists and arrays as tuples, and "none", for want of it in TOML, as None."""
+    """Return lists and arrays as tuples, and "none", which TOML needs, as None."""
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if isinstance(value, list | tuple):
@@ -239,7 +239,8 @@ def _make(
         shape = (n_mixtures or S.shape[1], S.shape[1])
         A = datasets.random_mixing(*shape, **mixing._asdict(), rng=rng)
     elif mixing not in (None, "random"):
-        A = datasets.paper_mixing(mixing) if isinstance(mixing, str) else mixing  # type: ignore[arg-type]
+        is_named = isinstance(mixing, str)
+        A = datasets.paper_mixing(mixing) if is_named else np.asarray(mixing)
     return S, *datasets.mix(S, A, n_mixtures=n_mixtures, snr_db=snr_db, rng=rng)
 
 

@@ -396,20 +396,23 @@ class Sweep:
         rows: list[Row] = []
         settings = [network.settings[0] for network in self.plan.networks]
         swept = list(dict.fromkeys(name for params in settings for name, _ in params))
-        names = ("last_tenth", *HELD_OUT, "condition", "status", "repairs", "seconds")
+        names = ["last_tenth", *HELD_OUT, "condition", "status", "repairs", "seconds"]
+        names += ["versions", "machine"]
         for case in self.cases:
             outcome = self.outcomes.get(case.key)
             if outcome is None:
                 continue
             params = case.estimator().get_params(deep=False)
-            head: dict[str, Any] = {"case": case.key, "data": case.data.name}
-            head |= {"network": case.network.label}
-            head |= {name: params.get(name) for name in swept}
-            head |= {"seed": case.seed, "dtype": case.dtype}
-            tail = {
-                name: getattr(outcome, name) for name in (*names, "versions", "machine")
+            head: Row = {
+                "case": case.key,
+                "data": case.data.name,
+                "network": case.network.label,
+                **{name: params.get(name) for name in swept},
+                "seed": case.seed,
+                "dtype": case.dtype,
             }
-            errors: Any = outcome.error or [None] * len(case.times)
+            tail = {name: getattr(outcome, name) for name in names}
+            errors: Sequence[Any] = outcome.error or [None] * len(case.times)
             for t, error in zip(case.times, errors, strict=True):
                 rows.append({**head, "t": t, "error": error, **tail})
         return Table(rows, swept)
