@@ -307,21 +307,21 @@ def tighten(U: Array, V: Array, mean: Array) -> tuple[Array, int, bool]:
     """
     d = len(V)
     n = len(U)
-    candidates: list[Array] = [np.empty(0, dtype=np.intp)] * d
+    candidates = [np.empty(0, int)] * d
     nearest = min(LEAST_NEAR, n - 1)
     V = V / (V @ mean)[:, None]
     for sweep in range(MAX_ROUNDS):
         Y = V @ U.T
         size = np.abs(Y).sum(axis=0)
         # the apex has no angle
-        angle = np.divide(Y, size, out=np.full_like(Y, np.inf), where=size > 1e-8)
+        angle = np.where(size > 1e-8, Y / np.maximum(size, 1e-8), np.inf)
         P = np.eye(d)
         for i, row in enumerate(angle):
             near = np.argpartition(row, nearest)[: nearest + 1]
             candidates[i] = np.union1d(candidates[i], near)
             P[i] = _best_row(P, i, Y[:, candidates[i]])
         V = P @ V
-        V = V / (V @ mean)[:, None]
+        V /= (V @ mean)[:, None]
         if np.abs(P - np.eye(d)).max() < 1e-9:
             return V, sweep + 1, True
     return V, MAX_ROUNDS, False
@@ -412,9 +412,9 @@ def distance_outside(Z: Array, fit: Fit) -> Array:
     U = Z @ at.matrix.T
     noise = at.channel_noise
     scale = np.maximum(noise, 1e-300) if noise.any() else 1.0
-    off = np.sum(((Z - U @ at.inverse.T) / scale) ** 2, axis=1)
-    beyond = np.minimum(np.min(V @ U.T, axis=0), 0)
-    return np.sqrt(off + beyond**2)
+    off = norm((Z - U @ at.inverse.T) / scale, axis=1)
+    beyond = np.minimum((V @ U.T).min(axis=0), 0)
+    return np.hypot(off, beyond)
 
 
 def data_of(
@@ -502,15 +502,16 @@ def fit_data(
 
     `start`: the fit to a sample of them.
     """
-    d = len(at.matrix)
     ambiguity = 0.0 if start is None else start.ambiguity
     # Without a mean no cone holds the samples: the rotation is arbitrary.
     energy = data.weights @ np.sum(data.U**2, axis=1)
     has_mean = bool(data.mean @ data.mean > 1e-12 * energy)
     if not has_mean:
-        rotated = rotation(data, 0.0, rng)
-        V = np.eye(d) if rotated is None else rotated
-        cone = Cone(V, Wall.uniform(d, 1.0, 0.0, 0.0), 0, False)
+        d = len(at.matrix)
+        V = rotation(data, 0.0, rng)
+        if V is None:
+            V = np.eye(d)
+        cone = Cone(V, Wall.uniform(d, 1, 0, 0), 0, False)
     else:
         if len(data.B) and not feasible(successive_projection(data), data):
             # most samples are negative, and so are all spectra that could be meant
@@ -521,13 +522,14 @@ def fit_data(
             cone = _continued(data, at, start.cone)
         cone = _adapted(data, at, cone, channels.estimate, curve, rng)
     Y = cone.V @ data.U.T
-    negative = float(np.sum(np.minimum(Y, 0) ** 2 @ data.weights))
+    energy = np.sum(Y**2 @ data.weights)
+    negative = np.sum(np.minimum(Y, 0) ** 2 @ data.weights)
     return Fit(
         cone.V @ at.matrix,
         at.inverse @ inv(cone.V),
         at,
         cone,
-        negative / max(float(np.sum(Y**2 @ data.weights)), 1e-300),
+        float(negative / max(energy, 1e-300)),
         has_mean,
         bool(len(data.B)),
         ambiguity,

@@ -161,7 +161,7 @@ def subtracted(U: Array, noise: Array) -> Array:
     noise = noise / scale**2
     shares = np.zeros(U.shape[1])
     for i, below in enumerate((U < 0).T):
-        if np.sum(below) >= 10:
+        if below.sum() >= 10:
             shares[i] = _subtracted_from(U[below, i], np.maximum(U[below], 0), noise)
     return shares
 
@@ -197,12 +197,12 @@ def turned(U: Array) -> Array:
     of all samples.
     """
     z = U / U.std(axis=0)
-    d = U.shape[1]
-    angle = np.zeros((d, d))
-    for j in range(d):
-        others = z[z[:, j] > 0]
-        angles = np.arctan2(others, others[:, j : j + 1])
-        angle[:, j] = np.maximum(angles.min(axis=0, initial=np.pi / 2), 0)
+    angles = []
+    for column in z.T:
+        others = column > 0
+        of_samples = np.arctan2(z[others], column[others, None])
+        angles.append(of_samples.min(axis=0, initial=np.pi / 2))
+    angle = np.maximum(angles, 0).T
     np.fill_diagonal(angle, 0)
     squared = (angle**3 + angle.T**3) / np.maximum(3 * (angle + angle.T), 1e-300)
     return np.minimum(squared.sum(axis=1), 1)
