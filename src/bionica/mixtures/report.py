@@ -97,7 +97,7 @@ class _Drawings:
                 self.t_label = name or self.t_label
         X = X[rows]
         Y = network.transform(X)
-        A = np.asarray(network.mixing_)
+        A = network.mixing_
         known = ~np.isnan(Y[:, 0])  # masked pixels have no outputs
         self.t = t[known]
         self.Y = Y[known]
@@ -154,7 +154,7 @@ class _Drawings:
                 f"{number} sources. {errors} {residual:.2%} of the variance of X is"
                 " unexplained."
             )
-            A = np.asarray(fit.mixing_)[:, :MOST_SOURCES]
+            A = fit.mixing_[:, :MOST_SOURCES]
             numbers = [str(i + 1) for i in range(A.shape[1])]
             drawn.append(self._spectra(caption, 3.6, 2.6, A, names=numbers))
         return [text(why), beside(*drawn)]
@@ -163,17 +163,10 @@ class _Drawings:
         """Sources, mixing and residual of samples in a row."""
         caption = "Samples spread evenly over the input, each source on its own scale."
         d = len(self.names)
-        drawn = self._show(
-            "sources",
-            caption,
-            9.0,
-            0.8 + 0.7 * d,
-            plot.sources,
-            self.Y[:, :d],
-            self.t,
-            names=self.names,
-            label=self.t_label,
-        )
+        size = (9.0, 0.8 + 0.7 * d)
+        given = (plot.sources, self.Y[:, :d], self.t)
+        options = {"names": self.names, "label": self.t_label}
+        drawn = self._show("sources", caption, *size, *given, **options)
         return [("Sources", [drawn]), self._mixing(), *self._residual()]
 
     def image(self) -> Sections:
@@ -245,8 +238,8 @@ class _Drawings:
         self, caption: str, width: float, height: float, A: Array, **options: Any
     ) -> str:
         options["label"] = self.label
-        arguments = plot.spectra, A, self.channels
-        return self._show("spectra", caption, width, height, *arguments, **options)
+        given = (plot.spectra, A, self.channels)
+        return self._show("spectra", caption, width, height, *given, **options)
 
     def _residual(self) -> Sections:
         """What the sources leave, if there are more mixtures than sources."""
@@ -277,7 +270,7 @@ class _Drawings:
         """Linear outputs of the sources that are drawn."""
         caption = "Before negative values are set to zero. A good fit has almost none."
         d = len(self.names)
-        U = (self.X @ np.asarray(self.network.components_).T)[:, :d]
+        U = (self.X @ self.network.components_.T)[:, :d]
         size = (9.0, 0.8 + 0.5 * d)
         draw = plot.distributions
         return self._show("distributions", caption, *size, draw, U, names=self.names)

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.linalg import cholesky, eigh, inv, lstsq, norm, pinv
+from numpy.random import RandomState
 from scipy.optimize import linear_sum_assignment, linprog
 
 from bionica.core.blocks import Array
@@ -114,7 +115,7 @@ def hold_mean(V: Array, data: Data) -> Array:
     return V / np.maximum(V @ data.mean, 1e-300)[:, None]
 
 
-def rotation(data: Data, variance: float, rng: np.random.RandomState) -> Array | None:
+def rotation(data: Data, variance: float, rng: RandomState) -> Array | None:
     """Nonnegative ICA's V, with outputs of unit variance; None if the covariance is
     singular, or nearly so beside the noise.
     """
@@ -152,7 +153,7 @@ def in_order(V: Array, data: Data) -> Array:
 
 
 def fit_cone(
-    data: Data, variance: float | None, rng: np.random.RandomState
+    data: Data, variance: float | None, rng: RandomState
 ) -> tuple[Cone, float]:
     """The minimum-volume cone of `data`, and its ambiguity in degrees (`better`).
 
@@ -493,7 +494,7 @@ def fit_data(
     data: Data,
     at: Coordinates,
     channels: Channels,
-    rng: np.random.RandomState,
+    rng: RandomState,
     *,
     curve: bool = False,
     start: Fit | None = None,
@@ -552,7 +553,7 @@ def _adapted(
     cone: Cone,
     estimate: bool,
     curve: bool,
-    rng: np.random.RandomState,
+    rng: RandomState,
 ) -> Cone:
     """The cone inside walls for the noise that the tails show; for samples that follow
     a curve one between both ends; the rotation if noise hides the facets.

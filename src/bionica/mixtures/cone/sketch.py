@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.linalg import eigh, lstsq, norm
+from numpy.random import RandomState
 from scipy.optimize import linear_sum_assignment, nnls
 
 from bionica.core.blocks import (
@@ -261,7 +262,7 @@ def _probe_directions(d: int) -> Array:
     """g = e_i + tau r with |r| = 1: tilted from each facet i by angles on all scales,
     (m, d).
     """
-    rng = np.random.RandomState(0)
+    rng = RandomState(0)
     n = -(-_DIRECTIONS // d)
     r = rng.standard_normal((d, n, d))
     r /= norm(r, axis=2, keepdims=True)
@@ -387,7 +388,7 @@ def _of_all_rows(
 
     def again(U: Array, weights: Array) -> Fit:
         rows = data._replace(U=U, weights=weights / weights.sum())
-        rng = np.random.RandomState(seed)
+        rng = RandomState(seed)
         return fit_data(rows, fit.coordinates, gate.channels, rng, start=fit)
 
     if fit.cone.noise.any():
@@ -438,7 +439,7 @@ def _fit(
     told = settings.given is not None and (settings.given[1] > 0).any(axis=0).all()
     # samples are stored in their order
     curve = bool(nonnegative) and not told and follows_curve(z, d)
-    rng = np.random.RandomState(settings.seed)
+    rng = RandomState(settings.seed)
     return fit_data(data, at, channels, rng, curve=curve), data, curve
 
 
