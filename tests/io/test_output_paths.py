@@ -189,3 +189,13 @@ def test_a_second_writer_does_not_disturb_the_first(tmp_path, suffix):
         second.write(two[3000:])
     assert np.array_equal(read(path), two)
     assert left(tmp_path) == [path.name]
+
+
+def test_a_format_that_cannot_be_written_is_refused(tmp_path):
+    path = tmp_path / "y.mat"
+    with (
+        pytest.raises(OutputError, match="give a file with"),
+        open_writer(path, 2, float),
+    ):
+        pass
+    assert not path.exists()

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import bionica
 from bionica import BatchNICA, MinimumVolumeCone, StreamingNICA, io
 from bionica.cli import app
-from conftest import read, worst_correlation
+from conftest import worst_correlation
 
 
 def cube(seed=0, shape=(30, 40), k=20, noise=0.005):
@@ -123,20 +123,3 @@ def test_a_stack_in_a_file_is_refused(tmp_path):
     np.save(tmp_path / "x.npy", np.moveaxis(cube()[2], 2, 0))
     with pytest.raises(io.InputError, match="the mixtures of a cube are its last axis"):
         io.open_reader(tmp_path / "x.npy")
-
-
-def test_the_matlab_files_of_unmixing(tmp_path):
-    """Laid out as those of Samson, Jasper Ridge and Urban: Y is bands x pixels, and
-    pixels run down the columns of the image.
-    """
-    S, A, X = cube()
-    path = tmp_path / "x.mat"
-    Y = X.reshape(-1, 20, order="F").T
-    truth = {"M": A.T, "A": S.reshape(-1, 3, order="F").T}
-    savemat(path, {"Y": Y, "nRow": 30.0, "nCol": 40.0, "maxValue": 1.0, **truth})
-    with io.open_reader(path) as reader:
-        assert reader.image_shape == (30, 40)
-        np.testing.assert_array_equal(reader.read().reshape(X.shape), X)
-        left_out = "left out: maxValue, M, A (dataset= reads another)"
-        assert f"the array Y was read, and {left_out}" in reader.notes
-    assert read(path, dataset="M").shape == (20, 3)
