@@ -165,7 +165,7 @@ class _Drawings:
         d = len(self.names)
         size = (9.0, 0.8 + 0.7 * d)
         given = (plot.sources, self.Y[:, :d], self.t)
-        options = {"names": self.names, "label": self.t_label}
+        options: dict[str, Any] = {"names": self.names, "label": self.t_label}
         drawn = self._show("sources", caption, *size, *given, **options)
         return [("Sources", [drawn]), self._mixing(), *self._residual()]
 

@@ -242,7 +242,7 @@ def finding(
     remedies: tuple[str, ...] | None = None,
     **numbers: Any,
 ) -> Finding:
-    """What a check found with this value, and with other numbers that its sentence has."""
+    """What a check found with this value, and with other numbers of its sentence."""
     check = CHECKS[name]
     values = {"value": float(value), "error": float(np.sqrt(abs(value)))}
     return Finding(

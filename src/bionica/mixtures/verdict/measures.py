@@ -99,7 +99,7 @@ class Fit:
             leading, *others = energies(self.residual)[: k - d] / n
             if others:
                 white = np.mean(others) * (1 + np.sqrt(k / n)) ** 2
-        #: Energy of the residual's leading direction beyond noise, over the weakest source.
+        #: Energy of the residual's leading direction beyond noise, over `weakest`.
         self.signal = max(leading - white, 0.0) / weakest
         #: Shares of the variance of each output: what the others take away from it, and
         #: what nonnegativity leaves open.
