@@ -75,9 +75,9 @@ def facets_and_wall(d=4, n=300, seed=0, spectral=True, n_known=0):
     spectra = rng.exponential(size=(25 if spectral else 0, d)) - 0.3
     amounts = np.zeros((d, d, d))
     amounts[1] = np.cov(rng.standard_normal((d, 9)))
-    near = [Y + 0.1 * i for i in range(d)]
     weights = rng.random((d, n)) / n
-    return Facets(near, weights, V @ V.T, spectra, n_known, amounts), wall
+    near = [(Y + 0.1 * i, weights[i]) for i in range(d)]
+    return Facets(near, V @ V.T, spectra, n_known, amounts), wall
 
 
 @pytest.mark.parametrize("n_known", [0, 2])
@@ -150,10 +150,10 @@ def test_samples_near_a_facet_are_those_within_its_wall_or_the_500_nearest():
     assert many.sum() > 500
     facets = near_facets(Y, V, np.array([0.01, 0.8]), data)
     for i, rows in enumerate((few, many)):
-        np.testing.assert_array_equal(facets.near[i], Y[:, rows])
-        np.testing.assert_array_equal(facets.weights[i], weights[rows])
+        np.testing.assert_array_equal(facets.near[i][0], Y[:, rows])
+        np.testing.assert_array_equal(facets.near[i][1], weights[rows])
     # all that there are
-    assert near_facets(Y[:, :400], V, np.zeros(2), data).near[0].shape == (2, 400)
+    assert near_facets(Y[:, :400], V, np.zeros(2), data).near[0][0].shape == (2, 400)
 
 
 def test_a_start_is_turned_towards_the_mean_until_each_output_has_a_tenth_of_its_rms():
