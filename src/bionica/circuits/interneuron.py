@@ -4,11 +4,11 @@ interneurons n.
 For each mixture x_t, with the activity at the fixed point of the dynamics (eq. 9; see
 `settling`),
 
-    y_t <- [y_t + gamma (W_xy x_t - W_ny n_t)]_+      n_t <- n_t + gamma (W_yn y_t - n_t)
+    y_t <- [y_t + gamma (W_xy x_t - W_ny n_t)]_+     n_t <- n_t + gamma (W_yn y_t - n_t)
 
 the running means are moved by 1/t,
 
-    x_bar <- x_bar + (x_t - x_bar)/t      y_bar <- y_bar + (y_t - y_bar)/t      n_bar <- n_bar + (n_t - n_bar)/t
+    x_bar <- x_bar + (x_t - x_bar)/t  y_bar <- y_bar + (y_t - y_bar)/t  n_bar <- n_bar + (n_t - n_bar)/t
 
 and then the weights (eqs. 7 and 8, online):
 

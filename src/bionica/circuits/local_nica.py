@@ -4,16 +4,16 @@ mixing matrix, without tuning.
 Neurons as in Algorithm 2: dendrites c, somata z >= 0 at rest under lateral weights,
 membranes g (0 where a neuron fires):
 
-    c = W_xz x      z = argmin_{z >= 0} z'W_zz z/2 - c'z      g = c - W_zz z <= 0                              (1)
+    c = W_xz x      z = argmin_{z >= 0} z'W_zz z/2 - c'z      g = c - W_zz z <= 0    (1)
 
 The dendrite learns to predict the soma, and the lateral weights learn the covariance of
 the outputs. With dx = x - x_bar and dz = z - z_bar, p_j the power of input j, and a, b,
 r the rates of neuron i:
 
-    S_ij = [a (dz_i - (W_zz dz)_i) dx_j - b g_i x_j] / (k p_j)                                                 (2)
-    U_ij <- U_ij + m r (G S_ij - U_ij)                     a trace of each synapse                             (3)
-    W_xz <- W_xz + S + U                                                                                       (4)
-    W_zz <- (1 - r/2) W_zz (1 - r/2) + (sqrt(r) dz)(sqrt(r) dz)'                                               (5)
+    S_ij = [a (dz_i - (W_zz dz)_i) dx_j - b g_i x_j] / (k p_j)                       (2)
+    U_ij <- U_ij + m r (G S_ij - U_ij)                     a trace of each synapse   (3)
+    W_xz <- W_xz + S + U                                                             (4)
+    W_zz <- (1 - r/2) W_zz (1 - r/2) + (sqrt(r) dz)(sqrt(r) dz)'                     (5)
 
 At rest z - c = (z - W_zz z) - g: the two terms of (2) are the two parts of that
 prediction error. The first is zero if outputs are white, the second if they are

@@ -62,11 +62,11 @@ class PlainNetwork(Network):
     >>> from bionica.circuits.plain import PlainNetwork
     >>> from bionica.circuits.reference import settle
     >>> class AsPrinted(PlainNetwork):
-    ...     shapes = {"W_xz": "dk", "W_zz": "dd", "x_bar": "k", "c_bar": "d"}  # d outputs, k mixtures
+    ...  shapes = {"W_xz": "dk", "W_zz": "dd", "x_bar": "k", "c_bar": "d"}  # d outputs, k mixtures
     ...
     ...     @staticmethod
     ...     def step(state, x, eta):
-    ...         W_xz, W_zz, x_bar, c_bar = (state[name] for name in ("W_xz", "W_zz", "x_bar", "c_bar"))
+    ...  W_xz, W_zz, x_bar, c_bar = (state[name] for name in ("W_xz", "W_zz", "x_bar", "c_bar"))
     ...         t, tau = state["t"] + 1, 0.8
     ...         c = W_xz @ x
     ...         z = settle(W_zz, c)  # (15)

@@ -14,11 +14,11 @@ the paper. Change its entries to begin elsewhere, to repeat (9) or (15) with a g
 returns the output, ``y = step(state, x, eta)``. `repair` applies what appendix C adds,
 and `run` is the loop over the mixtures:
 
-    Algorithm 1         `interneuron`, `interneuron_step`            offline: `offline_interneuron_step`
-    Algorithm 2         `two_compartment`, `two_compartment_step`    offline: `offline_two_compartment_step`
+    Algorithm 1   `interneuron`, `interneuron_step`  offline: `offline_interneuron_step`
+    Algorithm 2  `two_compartment`, `two_compartment_step`  offline: `offline_two_compartment_step`
     2-layer NSM         `two_layer_nsm`, `two_layer_nsm_step`
     Nonnegative PCA     `nonnegative_pca`, `nonnegative_pca_step`
-    LocalNICA           `local_nica`, `local_nica_step`              beyond the paper; it has its own rates
+    LocalNICA    `local_nica`, `local_nica_step`  beyond the paper; it has its own rates
 
 Mixtures are the rows of X, sources those of S, outputs those of Y.
 

@@ -175,15 +175,7 @@ class BatchNICA(EstimatesMissing, MixtureSeparator, Estimator):
             n_features = None if basis is None else rows.shape[1]
             white = whitening_or_error(m, d, rows.dtype, n_features)
             white = refine(inliers, white)
-            limit = getattr(inliers, "limit", None)
-            function = partial(_whitened, matrix=white.matrix, limit=limit)
-            if isinstance(data, DaskRows):
-                Z: Any = data.mapped(function, len(white.matrix))
-            else:
-                Z = function(data)
-            rotation = rotate(
-                Z, tol=self.tol, max_iter=self.max_iter, n_init=self.n_init, rng=rng
-            )
+            rotation = self._rotation(data, inliers, white.matrix, rng)
         # y has unit covariance without outliers, so its energy is d + |F <x>|^2. The
         # objective is a mean over all rows.
         energy = len(white.matrix) + float(np.sum((white.matrix @ m.mean) ** 2))
@@ -210,6 +202,18 @@ class BatchNICA(EstimatesMissing, MixtureSeparator, Estimator):
         self.n_samples_seen_ = n
         self.n_outliers_ = n - n_inliers
         self._warn_about_fit(sample, n, *self._problems_of(rotation))
+
+    def _rotation(self, data: Any, inliers: Any, matrix: Array, rng: Any) -> Any:
+        """Turn the whitened data into the orthant."""
+        limit = getattr(inliers, "limit", None)
+        function = partial(_whitened, matrix=matrix, limit=limit)
+        if isinstance(data, DaskRows):
+            Z: Any = data.mapped(function, len(matrix))
+        else:
+            Z = function(data)
+        return rotate(
+            Z, tol=self.tol, max_iter=self.max_iter, n_init=self.n_init, rng=rng
+        )
 
     def _problems_of(self, rotation: Any) -> list[Finding]:
         """What the descent itself says of its result."""
