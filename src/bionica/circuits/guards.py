@@ -49,6 +49,7 @@ class Params(NamedTuple):
     average: int  # samples that averages reach back; 0: they are not kept
     mean_window: int  # samples of the running means; 0: all, as in the paper
     eps: float  # rounding unit
+    tau: float = 1.0  # lateral weights learn at the rate eta/tau
 
 
 @hot

@@ -60,6 +60,10 @@ def grid_means(tables: Tables) -> list[Row]:
     return means
 
 
+def _hyperparameters_of(row: Row) -> str:
+    return ", ".join(f"{row[key]:g}" for key in _HYPERPARAMETERS if row[key])
+
+
 def best_settings(means: list[Row]) -> list[Row]:
     """The best setting of each network beside the paper's, with the rank of the
     paper's; `means` are as from `grid_means`.
@@ -67,23 +71,18 @@ def best_settings(means: list[Row]) -> list[Row]:
     rows = []
     for network, group in groupby(means, itemgetter("network")):
         mine = list(group)
-        first = mine[0]
-        rank, paper = next((i, row) for i, row in enumerate(mine, 1) if row["paper"])
-        best, printed = (
-            ", ".join(f"{row[key]:g}" for key in _HYPERPARAMETERS if row[key])
-            for row in (first, paper)
-        )
+        paper = next(row for row in mine if row["paper"])
         rows.append(
             {
                 "network": network,
-                "best": best,
-                "error": first["error"],
-                "paper": printed,
+                "best": _hyperparameters_of(mine[0]),
+                "error": mine[0]["error"],
+                "paper": _hyperparameters_of(paper),
                 "paper_error": paper["error"],
-                "paper_rank": rank,
+                "paper_rank": mine.index(paper) + 1,
                 "settings": len(mine),
                 "failed": sum(row["failed"] > 0 for row in mine),
-                "runs": first["runs"],
+                "runs": mine[0]["runs"],
             }
         )
     return rows
@@ -99,8 +98,7 @@ def claims_of(runs: list[Row], finals: list[Row], best: list[Row]) -> list[Row]:
     rows = []
     for setting in ("d3", "d10", "images"):
         mine = {row["network"]: row for row in finals if row["setting"] == setting}
-        means = [mine[name]["mean"] for name in NETWORKS if name in mine]
-        if len(means) < len(NETWORKS) or None in means:
+        if any(mine.get(name, {}).get("mean") is None for name in NETWORKS):
             continue
         last = {(r["network"], r["seed"]): r for r in runs if r["setting"] == setting}
         ends = [*last.values()]  # times ascend

@@ -8,8 +8,7 @@ The folder of a sweep holds
 - results.csv: the table, a row for each case and time, written again at the end of each
   run.
 
-The error at time t is the paper's, `metrics.error_curve` to rounding. It is computed
-from sums of (s_i - y_j)^2 over the samples up to t, for every source i and output j.
+The error at time t is the paper's, `metrics.error_curve`.
 """
 
 import json
@@ -23,14 +22,12 @@ import warnings
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError
 from contextlib import closing, suppress
-from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs, parallel_config
-from scipy.optimize import linear_sum_assignment
 from sklearn.exceptions import ConvergenceWarning
 
 import bionica
@@ -61,47 +58,43 @@ _FAILED = (
 )
 
 
-@dataclass
-class Outcome:
-    """The result of one case, known by its key.
-
-    `status` is "ok", "diverged at sample n", or why it could not run. `error` is that
-    at the times of the case, and `last_tenth` that over the last tenth of the samples:
-    None if the case failed. `repairs` counts how often guards acted, and samples were
-    regularised or did not settle. `condition` is the condition number of the mixing
-    matrix, if known. `sinr`, `amari` and `held_out_error` are those of the final
-    network on samples that were held out. `versions` and `machine` say what computed
-    it.
-    """
-
-    case: str
-    error: list[float] | None = None
-    last_tenth: float | None = None
-    sinr: float | None = None
-    amari: float | None = None
-    held_out_error: float | None = None
-    condition: float | None = None
-    status: str = "ok"
-    repairs: int = 0
-    seconds: float = 0.0
-    versions: str = (
+#: The result of one case. `case` is its key, and `status` is "ok", "diverged at sample
+#: n", or why it could not run. `error` is that at the times of the case, and
+#: `last_tenth` that over the last tenth of the samples: None if the case failed. `sinr`,
+#: `amari` and `held_out_error` are those of the final network on samples that were held
+#: out. `condition` is the condition number of the mixing matrix, if known. `repairs`
+#: counts how often guards acted, and samples were regularised or did not settle.
+#: `versions` and `machine` say what computed it.
+_OUTCOME: Row = {
+    "case": "",
+    "error": None,
+    "last_tenth": None,
+    "sinr": None,
+    "amari": None,
+    "held_out_error": None,
+    "condition": None,
+    "status": "ok",
+    "repairs": 0,
+    "seconds": 0.0,
+    "versions": (
         f"bionica {bionica.__version__} python {platform.python_version()} "
         + " ".join(
             f"{name} {version(name)}" for name in ("numpy", "numba", "scikit-learn")
         )
-    )
-    machine: str = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
+    ),
+    "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+}
 
 
 @one_blas_thread()  # the same bits everywhere, and no thread waits for another
-def run_case(case: Case) -> Outcome:
+def run_case(case: Case) -> Row:
     """Run one case; a setting that diverges or that the estimator refuses is an outcome
     too.
     """
-    outcome = Outcome(case.key)
     samples = case.load()  # an error of the data ends the sweep
+    outcome = {**_OUTCOME, "case": case.key}
     if samples.A is not None:
-        outcome.condition = float(np.linalg.cond(samples.A))
+        outcome["condition"] = float(np.linalg.cond(samples.A))
     started = time.perf_counter()
     try:
         transformer, model, *_, Y = learn(case)
@@ -109,36 +102,36 @@ def run_case(case: Case) -> Outcome:
             raise ValueError(
                 f"{Y.shape[1]} outputs for {case.data.d} sources: set n_components"
             )
-        outcome.seconds = time.perf_counter() - started
+        outcome["seconds"] = time.perf_counter() - started
+        errors = matched_errors(samples.S, Y, case.times)
         if case.data.held_out and hasattr(model, "transform"):
-            score_held_out(outcome, samples, transformer, model)
+            outcome |= held_out_scores(samples, transformer, model)
     except (ArithmeticError, ValueError) as error:
         # Parameters that the rule refuses, for example a learning rate above its limit,
         # or an overflow.
-        outcome.seconds = time.perf_counter() - started
-        outcome.status = str(error)
+        outcome["seconds"] = time.perf_counter() - started
+        outcome["status"] = str(error)
         if isinstance(error, DivergenceError):
-            outcome.status = f"diverged at sample {error.sample}"
+            outcome["status"] = f"diverged at sample {error.sample}"
         return outcome
-    outcome.error, outcome.last_tenth = matched_errors(samples.S, Y, case.times)
-    outcome.repairs = sum(getattr(model, "repairs_", {}).values())
+    outcome["error"], outcome["last_tenth"] = errors
+    outcome["repairs"] = sum(getattr(model, "repairs_", {}).values())
     return outcome
 
 
-def score_held_out(
-    outcome: Outcome, samples: CaseData, transformer: Any, model: Any
-) -> None:
+def held_out_scores(samples: CaseData, transformer: Any, model: Any) -> Row:
     """Score what `transform` makes of the samples that were held out."""
     S = samples.held_out_S
     X = samples.held_out_X
     Y = model.transform(X if transformer is None else transformer.transform(X))
-    outcome.held_out_error = metrics.permutation_error(S, Y)
-    outcome.sinr = metrics.sinr(S, Y)
+    error = metrics.permutation_error(S, Y)
+    scores = {"sinr": metrics.sinr(S, Y), "held_out_error": error}
     if samples.A is not None and hasattr(model, "components_"):
         W = model.components_
         if transformer is not None:
             W = W @ transformer.components_
-        outcome.amari = metrics.amari_distance(W @ samples.A)
+        scores["amari"] = metrics.amari_distance(W @ samples.A)
+    return scores
 
 
 def learn(case: Case) -> tuple[Any, ...]:
@@ -172,55 +165,30 @@ def matched_errors(
 
     Sources and outputs are matched over all samples; the last time is their number.
     """
-    n, d = S.shape
-    tail = max(1, n // 10)
-    ends = sorted({*times, n - tail} - {0})
-    sums = np.empty((len(ends), d, d))
-    for i, s in enumerate(np.ascontiguousarray(S.T)):
-        for j, y in enumerate(np.ascontiguousarray(Y.T, dtype=np.float64)):
-            sums[:, i, j] = np.add.reduceat((s - y) ** 2, [0, *ends[:-1]])
-    sums = np.cumsum(sums, axis=0)
-    sources, outputs = linear_sum_assignment(sums[-1])
-    squares = sums[:, sources, outputs].sum(axis=1)
-    matched = dict(zip(ends, squares.tolist(), strict=True))
-    errors = [matched[t] / (t * d) for t in times]
-    return errors, (matched[n] - matched.get(n - tail, 0.0)) / (tail * d)
+    Y = Y[:, metrics.match_sources(S, Y).permutation]
+    squares = np.mean((S - Y) ** 2, axis=1)
+    errors = np.cumsum(squares)[np.array(times) - 1] / times
+    tail = max(1, len(S) // 10)
+    return errors.tolist(), float(np.mean(squares[-tail:]))
 
 
-def read_journal(path: Path) -> dict[str, Outcome]:
+def read_journal(path: Path) -> dict[str, Row]:
     """Return the outcomes by the keys of their cases; a line that is not whole is
     skipped.
     """
     outcomes = {}
     for line in path.read_bytes().splitlines() if path.is_file() else ():
-        with suppress(ValueError, TypeError, RecursionError):
-            outcome = Outcome(**json.loads(line))
-            outcomes[outcome.case] = outcome
+        with suppress(ValueError, TypeError, LookupError, RecursionError):
+            outcome = json.loads(line)
+            outcomes[outcome["case"]] = outcome
     return outcomes
 
 
-def _processes(cases: Sequence[Case], n_jobs: int) -> dict[str, Any]:
-    """The backend of joblib that runs cases in processes."""
-    # joblib reuses workers whose arguments are equal: not those that loaded another
-    # version of a user's estimator.
-    digests = sorted({source_digest(case.network.cls) for case in cases})
-    return {
-        "backend": "loky",
-        "n_jobs": n_jobs,
-        "inner_max_num_threads": 1,  # of libraries that `one_blas_thread` does not know
-        "initializer": _start_worker,
-        "initargs": (os.getpid(), *digests, *sys.path),
-    }
-
-
-def _cluster(scheduler: str) -> dict[str, Any]:
-    """The backend of joblib that runs cases on a Dask cluster."""
+def _client(scheduler: str) -> Any:
     distributed = import_optional("distributed", "a scheduler", "dask")
     where = f"scheduler={scheduler!r} does not answer, start one with `dask scheduler`"
     with errors_named(where):
-        client = distributed.Client(scheduler, timeout=10, set_as_default=False)
-    options = {"client": client, "wait_for_workers_timeout": 30}
-    return {"backend": "dask", "n_jobs": -1, **options}
+        return distributed.Client(scheduler, timeout=10, set_as_default=False)
 
 
 def _start_worker(parent: int, *versions: str) -> None:
@@ -314,13 +282,14 @@ class Sweep:
         self.plan = plan
         self.cases = plan.cases()
         self.missing = {case.key: case for case in self.cases}
-        self.outcomes: dict[str, Outcome] = {}
+        self.outcomes: dict[str, Row] = {}
         self.folder = None if output is None else Path(output)
         if self.folder is not None:
             check_folder(self.folder, [RESULTS], replace=force)
             known = {} if force else read_journal(self.folder / JOURNAL)
             for key in known.keys() & self.missing.keys():
-                if len(known[key].error or ()) in (0, len(self.missing[key].times)):
+                errors = known[key]["error"] or ()
+                if len(errors) in (0, len(self.missing[key].times)):
                     self.outcomes[key] = known[key]
                     del self.missing[key]
         if n_jobs == 0:
@@ -343,14 +312,14 @@ class Sweep:
         try:
             with closing(self._run_cases()) as outcomes:
                 for outcome in outcomes:
-                    self.outcomes[outcome.case] = outcome
+                    self.outcomes[outcome["case"]] = outcome
                     # a line begins with its line break, which also ends one that a kill
                     # has cut off
                     if self.folder:
                         self.folder.mkdir(parents=True, exist_ok=True)
                         with (self.folder / JOURNAL).open("a") as file:
-                            file.write("\n" + json.dumps(asdict(outcome)))
-                    done(self.missing[outcome.case])
+                            file.write("\n" + json.dumps(outcome))
+                    done(self.missing[outcome["case"]])
             # a cluster that is gone may end without an error
             if self.missing.keys() - self.outcomes.keys():
                 raise RuntimeError(_FAILED)
@@ -360,7 +329,7 @@ class Sweep:
                 write_own(self.folder / RESULTS, table_bytes(table))
         return table
 
-    def _run_cases(self) -> Generator[Outcome]:
+    def _run_cases(self) -> Generator[Row]:
         """Yield the outcomes of what is missing as they finish, in any order; closing
         the generator stops the others.
         """
@@ -369,10 +338,19 @@ class Sweep:
             self.missing.values(),
             key=lambda case: (-case.cost, case.data.name, case.seed),
         )
+        backend: dict[str, Any] = {"backend": "loky", "n_jobs": self.n_jobs}
         if self.scheduler is None:
-            backend = _processes(cases, self.n_jobs)
+            # joblib reuses workers whose arguments are equal: not those that loaded
+            # another version of a user's estimator.
+            digests = sorted({source_digest(case.network.cls) for case in cases})
+            backend["initializer"] = _start_worker
+            backend["initargs"] = (os.getpid(), *digests, *sys.path)
+            # of libraries that `one_blas_thread` does not know
+            backend["inner_max_num_threads"] = 1
         else:
-            backend = _cluster(self.scheduler)
+            client = _client(self.scheduler)
+            backend = {"backend": "dask", "n_jobs": -1, "client": client}
+            backend["wait_for_workers_timeout"] = 30
         try:
             with parallel_config(**backend):
                 parallel = Parallel(return_as="generator_unordered")
@@ -385,8 +363,8 @@ class Sweep:
         except (BrokenExecutor, CancelledError, TimeoutError, ImportError) as error:
             raise RuntimeError(f"{_FAILED} ({error})") from error
         finally:
-            if "client" in backend:
-                backend["client"].close(timeout=3)
+            if self.scheduler is not None:
+                client.close(timeout=3)
 
     def _table(self) -> Table:
         """Join the cases with their outcomes; a case that has not run has no row."""
@@ -396,16 +374,17 @@ class Sweep:
         for case in self.cases:
             if case.key not in self.outcomes:
                 continue
-            outcome = asdict(self.outcomes[case.key])
+            outcome = dict(self.outcomes[case.key])
             params = case.estimator().get_params(deep=False)
             row = {
-                "case": outcome.pop("case"),
+                "case": case.key,
                 "data": case.data.name,
                 "network": case.network.label,
                 **{name: params.get(name) for name in swept},
                 "seed": case.seed,
                 "dtype": case.dtype,
             }
+            del outcome["case"]
             errors = outcome.pop("error") or [None] * len(case.times)
             for t, error in zip(case.times, errors, strict=True):
                 rows.append({**row, "t": t, "error": error, **outcome})

@@ -16,11 +16,9 @@ _FINAL = (*_MEANS, "median", "least", "largest", "last_tenth")
 
 
 def table_bytes(rows: Sequence[Row]) -> bytes:
-    """Return rows as a .csv file with a column for each key."""
+    """Return rows as a .csv file with a column for each key of the first."""
     text = io.StringIO()
-    writer = csv.DictWriter(
-        text, dict.fromkeys(key for row in rows for key in row), lineterminator="\n"
-    )
+    writer = csv.DictWriter(text, rows[0], lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
     return text.getvalue().encode()
