@@ -206,7 +206,7 @@ def orthogonalise_rows(A, U, tol):
     d, n = A.shape
     for i in range(d):
         for j in range(d):
-            U[i, j] = 1.0 if i == j else 0.0
+            U[i, j] = i == j
     for _ in range(60):
         rotated = False
         for i in range(d - 1):

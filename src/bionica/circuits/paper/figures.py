@@ -83,7 +83,7 @@ def error_figure(config: Reproduction, rows: Sequence[Row]) -> Any:
     axes = figure.subplots(1, len(settings), squeeze=False)[0]
     for axis, setting in zip(axes, settings, strict=True):
         _draw_errors(axis, [row for row in rows if row["setting"] == setting])
-        axis.set_title(SETTINGS[setting], fontsize=11)
+        axis.set_title(SETTINGS[setting])
     _legend(figure, axes[0], 3)
     return figure
 
@@ -99,16 +99,15 @@ def _draw_errors(axis: Any, rows: Sequence[Row]) -> None:
             [row[name] for row in mine] for name in ("t", "mean", "low", "high")
         )
         if len(mine) == 1:  # an offline method: one error for all times
-            axis.axhline(*mean, ls=line, lw=1.2, zorder=1, color=color, label=label)
+            axis.axhline(*mean, ls=line, lw=1.2, color=color, label=label)
         else:
             axis.fill_between(t, low, high, color=color, alpha=0.18, lw=0)
-            axis.plot(t, mean, line, lw=1.7, zorder=2, color=color, label=label)
+            axis.plot(t, mean, line, lw=1.7, color=color, label=label)
         if line == "-":
             tops += high
     axis.set(xscale="log", yscale="log", xlim=(1, end), xlabel="samples, t")
     axis.set_ylabel("error(t), mean and 90 % interval")
-    axis.grid(alpha=0.25, which="major", linewidth=0.6)
-    axis.spines[["top", "right"]].set_visible(False)
+    axis.grid(alpha=0.25)
     if tops:  # solid lines fill the frame; curves far above them may leave it
         axis.set_ylim(top=min(axis.get_ylim()[1], 2 * max(tops)))
 
@@ -150,14 +149,13 @@ def scatter_figure(config: Reproduction, rows: Sequence[Row]) -> Any:
     axes = figure.subplots(1, 4)
     for axis, cloud, (name, symbol) in zip(axes, clouds, _CLOUDS.items(), strict=True):
         for draw_line in (axis.axhline, axis.axvline):
-            draw_line(0, color="0.75", lw=0.8, zorder=0)
+            draw_line(0, color="0.75", lw=0.8)
         axis.scatter(*cloud[:N_POINTS].T, s=5, color="0.45", alpha=0.5, lw=0)
         style = {"edgecolors": "white", "lw": 1.2, "zorder": 3}
         axis.scatter(*cloud[tracked].T, s=75, c=_TRACKED, **style)
-        axis.set_title(name, fontsize=11)
+        axis.set_title(name)
         axis.set(xlabel=f"${symbol}_1$", ylabel=f"${symbol}_2$")
         axis.set_aspect("equal", adjustable="datalim")
-        axis.spines[["top", "right"]].set_visible(False)
     return figure
 
 
@@ -195,7 +193,7 @@ def images_figure(config: Reproduction, rows: Sequence[Row]) -> Any:
     grid = left.subplots(len(pictures), 3)
     for axes, (title, images) in zip(grid, pictures.items(), strict=True):
         plot.images(images, (isqrt(len(S)), isqrt(len(S))), axes=axes)
-        axes[0].set_ylabel(title, fontsize=10)
+        axes[0].set_ylabel(title)
     axis = right.subplots()
     _draw_errors(axis, rows)
     _legend(right, axis, 2)
@@ -229,12 +227,11 @@ def grid_figure(config: Reproduction, rows: Sequence[Row]) -> Any:
         axes.flat, groupby(rows, itemgetter("network")), strict=True
     ):
         image = _draw_grid(axis, [*group], low)
-        axis.set_title(f"{label_of(network)}, d = 3", fontsize=10)
+        axis.set_title(f"{label_of(network)}, d = 3")
     bar = figure.colorbar(image, ax=axes, shrink=0.6, pad=0.02)
     bar.set_label(r"$\log_{10}$ of the final error; 1 and more are drawn alike")
     figure.supxlabel(
         "square: best here; circle: the paper's choice; ×: diverged or forbidden",
-        fontsize=10,
     )
     return figure
 
@@ -287,9 +284,8 @@ def map_figure(experiment: str, cells: Sequence[Row]) -> Any:
             shown[place] = percent, f"{percent:.0f}", percent <= 50
         options = {"cmap": "cividis", "vmin": 0, "vmax": 100}
         image = _draw_cells(axis, shown, conditions, labels, **options)
-        axis.set_title(name_of(network), fontsize=10)
-        axis.tick_params(length=0)
+        axis.set_title(name_of(network))
     bar = figure.colorbar(image, ax=axes, shrink=0.7, pad=0.01)
     bar.set_label("% of matrices separated")
-    figure.supxlabel("condition number of the mixing matrix", fontsize=10)
+    figure.supxlabel("condition number of the mixing matrix")
     return figure

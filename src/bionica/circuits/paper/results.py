@@ -5,6 +5,7 @@ and the paper's statements beside them.
 from collections.abc import Callable, Iterable, Mapping
 from itertools import groupby, product
 from operator import itemgetter
+from typing import Any
 
 import numpy as np
 
@@ -101,11 +102,11 @@ def claims_of(runs: list[Row], finals: list[Row], best: list[Row]) -> list[Row]:
         if any(mine.get(name, {}).get("mean") is None for name in NETWORKS):
             continue
         last = {(r["network"], r["seed"]): r for r in runs if r["setting"] == setting}
-        ends = [*last.values()]  # times ascend
+        # times ascend
         where = "Figure 5" if setting == "images" else f"Figure 4, {SETTINGS[setting]}"
-        rows.append(_ranking(where, mine, ends))
+        rows.append(_ranking(where, mine, last))
         if setting == "images":
-            rows.append(_recovered(mine, ends))
+            rows.append(_recovered(mine, [*last.values()]))
     return rows + [_hyperparameters(row) for row in best]
 
 
@@ -114,7 +115,7 @@ def _claim(where: str, paper: str, ours: str, exceptions: int, most: int) -> Row
     return {"where": where, "paper": paper, "ours": ours, "agrees": agrees}
 
 
-def _ranking(where: str, mine: dict[str, Row], ends: list[Row]) -> Row:
+def _ranking(where: str, mine: dict[str, Row], last: dict[Any, Row]) -> Row:
     """The claim of the summary: both compared methods outperform both single-layer
     networks.
     """
@@ -123,19 +124,21 @@ def _ranking(where: str, mine: dict[str, Row], ends: list[Row]) -> Row:
         errors = sorted((mine[name][key], label_of(name)) for name in NETWORKS)
         return ", ".join(f"{label} {error:.2g}" for error, label in errors)
 
-    runs: dict[int, dict[str, float]] = {}
-    for row in ends:
-        error = np.inf if row["error"] is None else row["error"]
-        runs.setdefault(row["seed"], {})[row["network"]] = error
+    def error(network: str, seed: int) -> float:
+        error = last[network, seed]["error"]
+        return np.inf if error is None else error
+
+    seeds = {seed for _, seed in last}
     wins = sum(
-        max(run[name] for name in _COMPARED) < min(run[name] for name in _SINGLE)
-        for run in runs.values()
+        max(error(name, seed) for name in _COMPARED)
+        < min(error(name, seed) for name in _SINGLE)
+        for seed in seeds
     )
     pairs = [*product(_SINGLE, _COMPARED)]
     exceptions = sum(mine[a]["mean"] <= mine[b]["mean"] for a, b in pairs)
     text = (
         f"Mean errors, best first: {ranked('mean')}. Both methods are ahead of both"
-        f" networks in {wins} of {len(runs)} runs. Over the last tenth of the samples,"
+        f" networks in {wins} of {len(seeds)} runs. Over the last tenth of the samples,"
         f" without the start: {ranked('last_tenth')}."
     )
     paper = (

@@ -396,22 +396,6 @@ class Case:
         model = make(**{name: options[name] for name in names})
         return model.set_params(**dict(self.params))
 
-    def check(self) -> None:
-        """Raise if the estimator refuses its parameters, or its outputs are not as many
-        as the sources.
-        """
-        hash(self)
-        model = self.estimator()
-        if hasattr(model, "_freeze"):  # others check parameters when fitted
-            model._freeze()
-        d = self.data.d
-        count = model.get_params(deep=False).get("n_components", d)
-        remedy = (
-            f"data {self.data.name!r} has {d} sources, and each is compared with one"
-            " output"
-        )
-        _check(count == d, "n_components", count, remedy)
-
 
 @dataclass(frozen=True)
 class Plan:
@@ -480,7 +464,15 @@ class Plan:
         plan = cls(data, networks, seeds, times, dtype)
         for case in replace(plan, seeds=seeds[:1]).cases():
             with errors_named(f"network {case.network.label!r}, {dict(case.params)}"):
-                case.check()
+                hash(case)
+                model = case.estimator()
+                if hasattr(model, "_freeze"):  # others check parameters when fitted
+                    model._freeze()
+                d = case.data.d
+                count = model.get_params(deep=False).get("n_components", d)
+                sources = f"data {case.data.name!r} has {d} sources"
+                remedy = f"{sources}, and each is compared with one output"
+                _check(count == d, "n_components", count, remedy)
         return plan
 
     def cases(self) -> list[Case]:

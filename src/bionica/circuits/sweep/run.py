@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs, parallel_config
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.preprocessing import FunctionTransformer
 
 import bionica
 from bionica import metrics
@@ -122,15 +123,12 @@ def run_case(case: Case) -> Row:
 def held_out_scores(samples: CaseData, transformer: Any, model: Any) -> Row:
     """Score what `transform` makes of the samples that were held out."""
     S = samples.held_out_S
-    X = samples.held_out_X
-    Y = model.transform(X if transformer is None else transformer.transform(X))
+    Y = model.transform(transformer.transform(samples.held_out_X))
     error = metrics.permutation_error(S, Y)
     scores = {"sinr": metrics.sinr(S, Y), "held_out_error": error}
     if samples.A is not None and hasattr(model, "components_"):
-        W = model.components_
-        if transformer is not None:
-            W = W @ transformer.components_
-        scores["amari"] = metrics.amari_distance(W @ samples.A)
+        W = model.components_ @ transformer.transform(samples.A.T).T
+        scores["amari"] = metrics.amari_distance(W)
     return scores
 
 
@@ -146,10 +144,10 @@ def learn(case: Case) -> tuple[Any, ...]:
         warnings.catch_warnings(action="ignore", category=ConvergenceWarning),
     ):
         model = case.estimator()
-        transformer = None
+        transformer = FunctionTransformer()  # the identity
         if getattr(model, "_takes_whitened", False):
             transformer = bionica.NoncenteredWhitener(model.n_components)
-            X = transformer.fit_transform(X)
+        X = transformer.fit_transform(X)
         if is_online(model):
             Y = model.partial_fit_transform(X)
         else:
