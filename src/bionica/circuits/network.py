@@ -183,7 +183,8 @@ def given_weights(
         W = given_matrix(value, f"init[{name!r}]", str(shape))
         if W.shape != shape:
             raise ValueError(
-                f"init[{name!r}] has shape {W.shape}; for these mixtures it must be {shape}"
+                f"init[{name!r}] has shape {W.shape}; for these mixtures it must be"
+                f" {shape}"
             )
         if name == positive_definite:
             definite = np.allclose(W, W.T) and np.linalg.eigvalsh(W)[0] > 0

@@ -11,8 +11,21 @@ from typing import Any
 import numpy as np
 
 Row = dict[str, Any]
-_MEANS = ("mean", "low", "high", "geometric_mean", "geometric_low", "geometric_high")
-_FINAL = (*_MEANS, "median", "least", "largest", "last_tenth")
+_MEANS = (
+    "mean",
+    "low",
+    "high",
+    "geometric_mean",
+    "geometric_low",
+    "geometric_high",
+)
+_FINAL = (
+    *_MEANS,
+    "median",
+    "least",
+    "largest",
+    "last_tenth",
+)
 
 
 def table_bytes(rows: Sequence[Row]) -> bytes:
@@ -77,17 +90,22 @@ class Table(list[Row]):
         last = {(row["case"], row["data"], row["network"]): row for row in self}
         for head, rows in self._groups(last.values()):
             good = [row for row in rows if row["error"] is not None]
-            numbers: list[Any] = [None] * 10
+            summary: Row = dict.fromkeys(_FINAL)
             if good:
                 errors = np.array([row["error"] for row in good])
-                spread = (np.median(errors), errors.min(), errors.max())
-                tail = np.mean([row["last_tenth"] for row in good])
-                numbers = [*map(float, (*_means(errors), *spread, tail))]
+                numbers = (
+                    *_means(errors),
+                    np.median(errors),
+                    errors.min(),
+                    errors.max(),
+                    np.mean([row["last_tenth"] for row in good]),
+                )
+                summary = dict(zip(_FINAL, map(float, numbers), strict=True))
             scores = [row["sinr"] for row in good if row.get("sinr") is not None]
             head["runs"] = len(rows)
             head["n_samples"] = rows[0]["t"]
             head["failed"] = len(rows) - len(good)
-            head |= zip(_FINAL, numbers, strict=True)
+            head |= summary
             head["sinr"] = float(np.median(scores)) if scores else None
             head["error"] = inf if head["failed"] else head["mean"]
             head["seconds"] = float(np.mean([row["seconds"] for row in rows]))
@@ -139,4 +157,11 @@ def _means(errors: np.ndarray) -> np.ndarray:
     mean = logs.mean(axis=0)
     deviation = logs.std(axis=0)
     geometric = np.exp([mean, mean - deviation, mean + deviation])
-    return np.array([errors.mean(axis=0), low, high, *geometric])
+    return np.array(
+        [
+            errors.mean(axis=0),
+            low,
+            high,
+            *geometric,
+        ]
+    )
