@@ -52,7 +52,7 @@ class Network(RuleEstimator):
             steps = int(self.settle_steps)
             dynamics = ProjectedGradient(float(self.gamma or 0), tolerance, steps)
         average = FOREVER if getattr(self, "average", False) else 0
-        return Params(dynamics, self._chosen_guards(), average, window, eps, **own)
+        return Params(dynamics, self._chosen_guards(), average, int(window), eps, **own)
 
     def _chosen_guards(self) -> Guards:
         """The guards that the parameter `guards` switches on."""

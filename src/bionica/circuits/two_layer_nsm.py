@@ -55,9 +55,9 @@ from bionica.engine.rule import (
     first_state,
     orthonormal_rows,
     register,
+    scratch,
     shapes,
     solve_lateral,
-    working,
 )
 
 
@@ -80,6 +80,29 @@ class State(NamedTuple):
     repairs: Array
 
 
+class Work(NamedTuple):
+    """Scratch arrays."""
+
+    c: Array
+    h: Array
+    g: Array
+    dh: Array
+    dg: Array
+    p: Array  # W_hg' dg
+    y: Array
+    zeta: Array
+    first: Any  # of the whitening layer
+    ws: Any
+
+
+def workspace(state):
+    """Allocate scratch arrays."""
+    d = len(state.W_yy)
+    dtype = state.W_hy.dtype
+    ws = scratch(d, dtype)
+    return Work(*np.zeros((7, d), dtype), np.zeros(1), scratch(d, dtype, ws.events), ws)
+
+
 def settle(state, work, params, X, row):
     """The whitening layer, then the outputs."""
     project(state.W_xh, X, row, work.c)
@@ -92,7 +115,7 @@ def settle(state, work, params, X, row):
         work.c,
         work.h,
         work.g,
-        work.ws,
+        work.first,
         False,
     )
     apply(state.W_hy, work.h, work.c)
@@ -139,7 +162,7 @@ def track(state, work, params, eta):
         work.p,
         work.dh,
         work.dg,
-        work.ws,
+        work.first,
     )
 
 
@@ -172,7 +195,7 @@ RULE = register(
         "two_layer_nsm",
         State,
         shapes(dk="W_xh", dd="W_hg W_hy W_yy M H_hg H_yy", k="x_bar", d="h_bar g_bar"),
-        working("two_layer_nsm", d="c h g dh dg p y", **{"1:float64": "zeta"}),
+        workspace,
         settle,
         learn,
         unmixing,
