@@ -217,7 +217,8 @@ def _make(
     if isinstance(mixing, Mapping):
         A = datasets.random_mixing(n_mixtures or d, d, **mixing, rng=rng)
     elif mixing not in (None, "random"):
-        A = datasets.paper_mixing(mixing) if isinstance(mixing, str) else mixing  # type: ignore[arg-type]
+        is_named = isinstance(mixing, str)
+        A = datasets.paper_mixing(mixing) if is_named else np.asarray(mixing)
     return S, *datasets.mix(S, A, n_mixtures=n_mixtures, snr_db=snr_db, rng=rng)
 
 
