@@ -43,6 +43,7 @@ from bionica.circuits.settling import (
     invert,
     settle_lateral,
 )
+from bionica.core.blocks import Array
 from bionica.engine.algebra import (
     FOREVER,
     apply,
@@ -87,32 +88,32 @@ Z_FIRST = 5.0
 class Activity(NamedTuple):
     """What an input, or a dendrite, knows of its own past."""
 
-    mean: np.ndarray
-    variance: np.ndarray
-    change: np.ndarray  # mean square of the difference of successive values
-    last: np.ndarray
-    pace: np.ndarray
+    mean: Array
+    variance: Array
+    change: Array  # mean square of the difference of successive values
+    last: Array
+    pace: Array
 
 
 class State(NamedTuple):
     """What the network remembers."""
 
-    W_xz: np.ndarray
-    U: np.ndarray  # the trace; until an input is connected, its initial weights
-    W_zz: np.ndarray
-    H: np.ndarray  # the inverse of W_zz
+    W_xz: Array
+    U: Array  # the trace; until an input is connected, its initial weights
+    W_zz: Array
+    H: Array  # the inverse of W_zz
     x: Activity
     c: Activity
-    z_bar: np.ndarray
-    n: np.ndarray  # the time of each neuron
+    z_bar: Array
+    n: Array  # the time of each neuron
     # whether an input has been seen long enough to know its power
-    connected: np.ndarray
-    W_xz_mean: np.ndarray  # averages of the weights
-    W_zz_mean: np.ndarray
-    t: np.ndarray
-    fired: np.ndarray
-    rng: np.ndarray
-    repairs: np.ndarray
+    connected: Array
+    W_xz_mean: Array  # averages of the weights
+    W_zz_mean: Array
+    t: Array
+    fired: Array
+    rng: Array
+    repairs: Array
 
 
 class Params(NamedTuple):
@@ -241,7 +242,7 @@ def inspect(state, work, params):
         invert(state.W_zz, state.H)
 
 
-def unmixing(state: State) -> np.ndarray:
+def unmixing(state: State) -> Array:
     """W_zz^-1 W_xz."""
     return solve_lateral(state.W_zz, state.W_xz)
 

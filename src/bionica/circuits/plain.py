@@ -158,14 +158,11 @@ class PlainNetwork(Network):
                     " k, rng), which returns the arrays"
                 )
             shape = tuple(sizes[letter] for letter in letters)
-            if letters == "dk" and name.startswith("W"):
+            arrays[name] = np.zeros(shape)
+            if name.startswith("W") and letters == "dk":
                 arrays[name] = orthonormal_rows(rng, d, k)
-            else:
-                arrays[name] = (
-                    np.eye(shape[0], shape[-1])
-                    if name.startswith("W") and letters[1:]
-                    else np.zeros(shape)
-                )
+            elif name.startswith("W") and letters[1:]:
+                arrays[name] = np.eye(shape[0], shape[-1])
         return arrays
 
     def _learner_for(
@@ -181,20 +178,17 @@ class PlainNetwork(Network):
             }
             sizes = {"d": d, "k": k}
             for name, letters in self.shapes.items():
-                array = arrays.get(name, np.empty(()))
-                shape = tuple(
-                    sizes.setdefault(letter, n)
-                    for letter, n in zip(letters, array.shape, strict=False)
-                )
-                if len(letters) != array.ndim or shape != array.shape:
+                start = f"start of {type(self).__name__}"
+                if name not in arrays:
                     raise ValueError(
-                        f"start of {type(self).__name__} has {name} of shape"
-                        f" {array.shape}, not {letters!r}: {sizes}"
-                        if name in arrays
-                        else (
-                            f"start of {type(self).__name__} returned no {name}: it"
-                            " returns all arrays of shapes"
-                        )
+                        f"{start} returned no {name}: it returns all arrays of shapes"
+                    )
+                shape = arrays[name].shape
+                pairs = zip(letters, shape, strict=False)
+                known = tuple(sizes.setdefault(letter, n) for letter, n in pairs)
+                if len(letters) != len(shape) or known != shape:
+                    raise ValueError(
+                        f"{start} has {name} of shape {shape}, not {letters!r}: {sizes}"
                     )
             state = first_state(
                 self._rule,
