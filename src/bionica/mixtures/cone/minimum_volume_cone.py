@@ -71,8 +71,8 @@ class MinimumVolumeCone(EstimatesMissing, MixtureSeparator, OnlineEstimator):
     each facet that is as soft as the noise (`bionica.mixtures.cone`). If the mixing
     matrix is nonnegative too, as it is for spectra, a second wall keeps it so. If
     samples follow a smooth curve (a reaction, a chromatogram), many cones between both
-    walls are possible, and one in the middle is taken. The outputs max(W x, 0) are ordered by
-    their share of the data.
+    walls are possible, and one in the middle is taken. The outputs max(W x, 0) are
+    ordered by their share of the data.
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ from bionica.core.blocks import Array, linear_map, moments, shapes, some_rows, u
 from bionica.core.dask import DaskRows
 from bionica.core.estimator import Estimator
 from bionica.core.parameters import AUTO, COUNT, PARAMETERS, POSITIVE
-from bionica.core.whitening import refine, row_space, wider_than_long
+from bionica.core.whitening import Whitening, refine, row_space, wider_than_long
 from bionica.mixtures.cone.count import rough_cones
 from bionica.mixtures.missing import completed_rows
 from bionica.mixtures.nica.rotation import rotate
@@ -179,13 +179,7 @@ class BatchNICA(EstimatesMissing, MixtureSeparator, Estimator):
         # y has unit covariance without outliers, so its energy is d + |F <x>|^2. The
         # objective is a mean over all rows.
         energy = len(white.matrix) + float(np.sum((white.matrix @ m.mean) ** 2))
-        F = white.matrix
-        inverse = white.inverse
-        mean = m.mean
-        if basis is not None:  # back to the features
-            F = F @ basis.T
-            inverse = basis @ inverse
-            mean = basis @ mean
+        F, inverse, mean = _in_features(white, m.mean, basis)
         W = rotation.R @ F
         mixing = inverse @ rotation.R.T
         order = np.argsort(-np.sum(mixing**2, axis=0), kind="stable")
@@ -237,6 +231,13 @@ class BatchNICA(EstimatesMissing, MixtureSeparator, Estimator):
         if self.n_components == "auto":
             problems += undecided(self.count_)
         return problems
+
+
+def _in_features(white: Whitening, mean: Array, basis: Array | None) -> Any:
+    """F, its right inverse and the mean, of the features themselves."""
+    if basis is None:
+        return white.matrix, white.inverse, mean
+    return white.matrix @ basis.T, basis @ white.inverse, basis @ mean
 
 
 def _in_own_space(rows: Any) -> tuple[Any, Array | None, float]:

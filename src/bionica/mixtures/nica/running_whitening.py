@@ -9,7 +9,8 @@ sample,
     v_bar <- f (I + beta dv dv')(v_bar + m dv)
     f = (1-w)^-1/2,    beta = ((1 + w' q)^-1/2 - 1)/q
 
-where neither n nor age is above the horizon. C is not stored. An error of K C K' = I shrinks by 1 - w with every sample.
+where neither n nor age is above the horizon. C is not stored. An error of K C K' = I
+shrinks by 1 - w with every sample.
 
 *Weight.* One sample 10^6 times too large among 10^5 spoils every covariance (error 0.52
 where 5e-6 is possible). So
@@ -17,10 +18,11 @@ where 5e-6 is possible). So
     g = min(1, tau/q)^2        tau = SPARE r_2 (r_2/r_1)^2, the tail of q extrapolated
     r_i <- r_i (1 + s) if q > r_i, else r_i (1 - s p_i)
 
-where r_1 and r_2 are the running 98 % and 99.5 % quantiles of q. tau follows the tails of the data, so that large samples of sparse sources keep their
-weight. g falls faster than 1/q: with g = tau/q one outlier in 1000 cost a factor of 20
-to 200. A sample that equals the PATIENCE samples before it is omitted: a sensor that
-repeats itself for a thousand horizons would make C vanish.
+where r_1 and r_2 are the running 98 % and 99.5 % quantiles of q. tau follows the tails
+of the data, so that large samples of sparse sources keep their weight. g falls faster
+than 1/q: with g = tau/q one outlier in 1000 cost a factor of 20 to 200. A sample that
+equals the PATIENCE samples before it is omitted: a sensor that repeats itself for a
+thousand horizons would make C vanish.
 
 *Start.* The first nonzero sample sets the scale and nothing else (it may be an
 outlier): K = Q / sqrt(power), Q orthonormal, counted as d + 6 samples with the

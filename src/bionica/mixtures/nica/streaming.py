@@ -28,14 +28,15 @@ random at first, and turns towards the d leading directions of the mixtures:
     after n/4 more samples:  A = P K'V' = U'R',  K <- K F A R'^-1,  F <- U,  P <- 0
 
 P is the covariance of x and u since F last changed; U has orthonormal rows and R is
-lower triangular (Gram-Schmidt). This is a power step: the columns of C F' lie closer to the leading directions than
-those of F'. The columns of A resemble those of the mixing matrix, so that A has its
-condition number and not the square of it. K F A R'^-1 U x = K F x for every x in the
-span of A: without noise the outputs do not change, and K stays white. Memory is k x d.
-With a horizon, a drift that leaves the first directions is followed. The first step
-comes after 20 d samples, when the covariance of the start is removed (it is a multiple
-of I only until then). The weight of a sample is bounded by the energy outside of F as
-well: g <= min(1, 1.5 r/|(I - F'F) dx|^2)^2, r its running 99.5 % quantile.
+lower triangular (Gram-Schmidt). This is a power step: the columns of C F' lie closer to
+the leading directions than those of F'. The columns of A resemble those of the mixing
+matrix, so that A has its condition number and not the square of it. K F A R'^-1 U x = K
+F x for every x in the span of A: without noise the outputs do not change, and K stays
+white. Memory is k x d. With a horizon, a drift that leaves the first directions is
+followed. The first step comes after 20 d samples, when the covariance of the start is
+removed (it is a multiple of I only until then). The weight of a sample is bounded by
+the energy outside of F as well: g <= min(1, 1.5 r/|(I - F'F) dx|^2)^2, r its running
+99.5 % quantile.
 """
 
 import math
