@@ -5,7 +5,6 @@ what the client does, peak memory.
     python benchmarks/cluster.py --workers 2 --rows 1.25e8 --lazy --methods cone   20 GB; blocks are computed at each pass
     python benchmarks/cluster.py --memory 0.1 0.3 1 2               in memory, arrays of these sizes in GB
     python benchmarks/cluster.py --shell 0.1 0.3 1 2                bionica separate FILE.npy --sources 5 -o OUT.npy
-    python benchmarks/cluster.py --beside-full                      the cone on its sketch beside that on all rows
 
 Every worker has one thread. "client, s": CPU seconds of the client's thread, in which
 no worker computes. "16 workers, s": what these would take at best, client + workers'
@@ -27,11 +26,8 @@ from pathlib import Path
 import numpy as np
 
 import bionica
-from bionica.core.blocks import ArrayRows
 from bionica.core.dask import DaskRows
-from bionica.metrics import match_sources, sinr
-from bionica.mixtures.cone import sketch
-from bionica.mixtures.cone.fit import Settings
+from bionica.metrics import sinr
 from runner import markdown
 
 D = 5
@@ -257,41 +253,6 @@ def from_shell(gigabytes, noise, _):
     }
 
 
-def beside_full(n, noise):
-    """Largest difference of the cone on its sketch from that on all rows, over the
-    standard error of the latter from halves.
-    """
-
-    def on_all(X):
-        # that of random_state=0
-        settings = Settings(0.0, np.inf, None, np.empty((K, 0)), D, seed=209652396)
-        rows = ArrayRows(X)
-        return sketch.readout(
-            sketch.begin(rows, *sketch.sample_rows(rows, len(X)), settings), settings
-        ).components
-
-    ratios = []
-    for seed in range(5):
-        X = made(n, noise, seed)
-        full = on_all(X)
-        size = np.abs(X @ full.T).mean(axis=0)
-
-        def moved(W, X=X, full=full, size=size):
-            same = match_sources(
-                X @ full.T, X @ W.T, by="correlation"
-            ).permutation  # shares of the data may be nearly equal
-            return np.sqrt(np.mean((X @ (W[same] - full).T / size) ** 2, axis=0))
-
-        halves = np.mean([moved(on_all(X[i::2])) ** 2 for i in (0, 1)], axis=0) ** 0.5
-        ratios.append(float((moved(fitted("cone", X).components_) / halves).max()))
-    return {
-        "rows": n,
-        "noise": noise,
-        "median": float(np.median(ratios)),
-        "largest of 5": max(ratios),
-    }
-
-
 ALONE = {"memory": in_memory, "shell": from_shell}
 
 
@@ -306,7 +267,6 @@ def main():
     parser.add_argument("--memory", type=float, nargs="+", default=[], metavar="GB")
     parser.add_argument("--shell", type=float, nargs="+", default=[], metavar="GB")
     parser.add_argument("--lazy", action="store_true")
-    parser.add_argument("--beside-full", action="store_true")
     parser.add_argument("--alone", nargs=4, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.alone:
@@ -366,13 +326,6 @@ def main():
                 "shell": f"`bionica separate x.npy --sources {D} -o out.npy`.",
             }[how]
             print(markdown(heading, note, rows))
-    if args.beside_full:
-        rows = [beside_full(int(n), noise) for n in (1e5, 1e6) for noise in args.noise]
-        note = (
-            "Largest difference of the components over their standard error from"
-            " halves; 5 seeds."
-        )
-        print(markdown("The sketch beside all rows", note, rows))
 
 
 if __name__ == "__main__":

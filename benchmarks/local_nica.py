@@ -1,7 +1,7 @@
 """LocalNICA on random mixing matrices: the tables of docs/local-nica.md.
 
     python benchmarks/local_nica.py --seed 700000                      all tables
-    python benchmarks/local_nica.py problems map photographs time      some; others are floor, scale, theory
+    python benchmarks/local_nica.py problems map photographs time      some; others are floor, theory
 
 Every problem has its own sources, mixing matrix and initial weights. One pass of
 100,000 samples unless said; 5,000 others are separated with averaged weights. A problem
@@ -163,34 +163,6 @@ def floor(seed, matrices):
         cells(seed, min(matrices, 5), "sparse uniform", (3, 10), (10, 30), n)
 
 
-def scale(seed, matrices):
-    """The same problem at other scales, with inputs in another order, or of the other
-    sign (and the weights that go with them).
-    """
-    rng = np.random.default_rng([seed, 1])
-    S = KINDS["sparse uniform"](rng, (T, 3))
-    X = S @ random_mixing(3, 3, 10, rng=rng).T
-    W = 10 * 3**0.5 * np.linalg.qr(rng.standard_normal((3, 3)))[0]
-    first = LocalNICA(3, init={"W_xz": W}).partial_fit(X).transform(X[:1000])
-    changes = {
-        "times 1e-3": np.eye(3) * 1e-3,
-        "times 1e3": np.eye(3) * 1e3,
-        "units": np.diag([1e-3, 1, 1e3]),
-    }
-    changes |= {"order": np.eye(3)[[2, 0, 1]], "sign": np.diag([1, -1, -1.0])}
-    for name, Q in changes.items():
-        other = (
-            LocalNICA(3, init={"W_xz": W @ np.sign(Q).T})
-            .partial_fit(X @ Q.T)
-            .transform(X[:1000] @ Q.T)
-        )
-        print(
-            f"- {name}: largest difference of outputs"
-            f" {np.abs(other - first).max():.1e}",
-            flush=True,
-        )
-
-
 def theory(seed, matrices):
     """A symmetric perturbation of the solution, .1 of a mode, every 2,000 samples:
     linear theory, and the mean of 8 streams.
@@ -251,7 +223,6 @@ TABLES = {
     "photographs": photographs,
     "time": alike_in_time,
     "floor": floor,
-    "scale": scale,
     "theory": theory,
 }
 

@@ -2,7 +2,7 @@
 docs/paper/convergence.md.
 
     python benchmarks/stuck.py                          all tables
-    python benchmarks/stuck.py guards --seed 50000      one of guards, silent, runs
+    python benchmarks/stuck.py guards --seed 50000      one of guards, silent
 
 Untuned settings, sparse uniform sources, d = k = 3, one pass of 100,000 samples, random
 matrices of a condition number, as large as in the map of `bionica reproduce
@@ -13,12 +13,10 @@ import argparse
 import inspect
 import warnings
 from collections import Counter
-from functools import partial
 
 import numpy as np
 
-import bionica
-from bionica import InterneuronNICA, TwoCompartmentNICA, datasets, metrics
+from bionica import InterneuronNICA, TwoCompartmentNICA, datasets
 from bionica.circuits import sweep
 
 T = 100_000
@@ -143,89 +141,7 @@ def silent_only(seed, matrices):
         )
 
 
-def anatomy(seed, matrices):
-    """Runs that are not separated (Algorithm 1 with the guard "silent" alone): outputs
-    y, v = M^-1 W x, and what happens later.
-    """
-    heading(
-        "network",
-        "condition",
-        "seed",
-        "SINR",
-        "fires in %",
-        "largest correlation",
-        "cov(y) from, to",
-        "variances of v",
-        "other weights, of 5",
-        "10 times the samples",
-    )
-    for name, condition in (
-        ("Algorithm 1", 10),
-        ("Algorithm 1", 30),
-        ("Algorithm 1", 100),
-        ("Algorithm 2", 100),
-    ):
-        network = partial(
-            NETWORKS[name], D, guards=("silent",) if name == "Algorithm 1" else True
-        )
-        for i in range(seed, seed + min(matrices, 20)):
-            S, X, _ = problem(i, condition, T)
-            model = network(random_state=i).partial_fit(X[:T])
-            Y = model.transform(X[T:])
-            V = X[T:] @ model.components_.T
-            score = metrics.sinr(S[T:], Y)
-            if score > 15:
-                continue
-            eigenvalues = np.linalg.eigvalsh(np.cov(Y.T))
-            row = [
-                name,
-                condition,
-                i,
-                f"{score:.1f}",
-                " ".join(f"{100 * p:.0f}" for p in (Y > 0).mean(axis=0)),
-            ]
-            row += [
-                f"{np.abs(np.corrcoef(Y.T) - np.eye(D)).max():.2f}",
-                f"{eigenvalues[0]:.2f}, {eigenvalues[-1]:.2f}",
-            ]
-            row += [
-                " ".join(f"{v:.2g}" for v in V.var(axis=0)),
-                *again(network, i, condition),
-            ]
-            print("|", " | ".join(map(str, row)), "|", flush=True)
-
-
-def problem(seed, condition, n):
-    """The sources, mixtures and matrix of a seed, as in a plan."""
-    A = datasets.random_mixing(
-        D, D, condition, rms=RMS, rng=np.random.default_rng([seed, 1])
-    )
-    S = datasets.sparse_uniform(n + HELD_OUT, D, rng=seed)
-    return S, S @ A.T, A
-
-
-def again(network, seed, condition):
-    """How many of five other initial weights separate the same mixtures; the SINR after
-    ten times the samples.
-    """
-    S, X, _ = problem(seed, condition, 10 * T)
-    separated = 0
-    for i in range(5):
-        separated += sinr(network(random_state=1_000_000 + i), S, X, T) > 15
-    return separated, f"{sinr(network(random_state=seed), S, X, 10 * T):.1f}"
-
-
-def sinr(model, S, X, n):
-    """Of the last samples, after n were learned; 0 if the network diverges."""
-    try:
-        return metrics.sinr(
-            S[-HELD_OUT:], model.partial_fit(X[:n]).transform(X[-HELD_OUT:])
-        )
-    except bionica.DivergenceError:
-        return 0.0
-
-
-TABLES = {"guards": guards, "silent": silent_only, "runs": anatomy}
+TABLES = {"guards": guards, "silent": silent_only}
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(
