@@ -43,10 +43,7 @@ COMMANDS = {
         ),
     ],
     "convergence": ["-m bionica reproduce convergence --full -o results"],
-    "stuck": [
-        "benchmarks/stuck.py guards --seed 50000",
-        "benchmarks/stuck.py silent --seed 60000 --matrices 20",
-    ],
+    "stuck": ["benchmarks/stuck.py --seed 50000"],
     "local_nica": [
         "benchmarks/local_nica.py --seed 700000",
         *(

@@ -3,7 +3,6 @@ given.
 
     python benchmarks/speed.py                         this checkout
     python benchmarks/speed.py --src OTHER/src         and another, with ratios
-    python benchmarks/speed.py --quick --tables loops
     python benchmarks/speed.py --tables sweep          800 and 4000 cases, in one process and in one for each core
 
 Each checkout runs in a process of its own that lives through the whole measurement. The
@@ -26,14 +25,14 @@ import numpy as np
 
 from runner import markdown, seconds, setting
 
-NETWORKS = ("TwoCompartmentNICA", "InterneuronNICA", "TwoLayerNSM", "NonnegativePCA")
-ONLINE = ("StreamingNICA", *NETWORKS)
+NETWORKS = ("TwoCompartmentNICA", "InterneuronNICA")
+ONLINE = ("StreamingNICA", *NETWORKS, "TwoLayerNSM", "MinimumVolumeCone")
 METHODS = ("partial_fit", "partial_fit_transform")
 #: d -> samples of one measurement.
-SIZES = {3: 400_000, 10: 100_000, 50: 8000}
+SIZES = {3: 400_000, 10: 100_000}
 
 
-def mixtures(n, d, matrix="orthonormal"):
+def mixtures(n, d, matrix):
     """Return mixtures of sparse uniform sources by a matrix with orthonormal columns, a
     Gaussian one, or the paper's.
 
@@ -45,15 +44,13 @@ def mixtures(n, d, matrix="orthonormal"):
     rng = np.random.default_rng(0)
     S = sparse_uniform(n, d, rng=rng)
     A = rng.standard_normal((d, d))
+    paper = paper_mixing(f"d{d}")
     if matrix == "orthonormal":
         A = np.linalg.qr(A)[0]
+    elif matrix == "paper":
+        A = paper
     else:
-        paper = paper_mixing("d3" if d == 3 else "d10")
-        A = (
-            paper
-            if matrix == "paper"
-            else A * (np.linalg.norm(paper) / np.linalg.norm(A))
-        )
+        A *= np.linalg.norm(paper) / np.linalg.norm(A)
     return np.ascontiguousarray(S @ A.T)
 
 
@@ -61,18 +58,11 @@ def mixtures(n, d, matrix="orthonormal"):
 # and how many samples that are.
 
 
-def loop(method, name, setting, d, matrix="orthonormal", n=0):
+def loop(method, name, d, matrix):
     import bionica
 
-    d = int(d)
-    X = mixtures(int(n) or SIZES[d], d, matrix)
-    cls = getattr(bionica, name)
-    if setting == "defaults":
-        network = cls(d, random_state=0)
-    else:
-        network = cls.as_published(
-            "d3" if d == 3 else "d10", n_components=d, random_state=0
-        )
+    X = mixtures(SIZES[int(d)], int(d), matrix)
+    network = getattr(bionica, name).as_published(f"d{d}", random_state=0)
     return partial(getattr(network.fit(X), method), X), len(X)
 
 
@@ -119,17 +109,17 @@ def cpp(method, d, matrix):
     return run, len(X)
 
 
-def one(name, method, d=3, n=200):
+def one(name, method):
     import bionica
 
-    X = mixtures(3000, d)
-    model = getattr(bionica, name)(d, random_state=0).partial_fit(X)
+    X = mixtures(3000, 3, "orthonormal")
+    model = getattr(bionica, name)(3, random_state=0).partial_fit(X)
 
     def calls():
-        for x in X[:n]:
+        for x in X[:200]:
             getattr(model, method)(x)
 
-    return calls, n
+    return calls, 200
 
 
 TASKS = {method: partial(loop, method) for method in METHODS} | {"cpp": cpp, "one": one}
@@ -148,9 +138,7 @@ def work():
             try:
                 prepared[line] = TASKS[name](*arguments)
                 prepared[line][0]()  # compiles
-            except (
-                AttributeError
-            ):  # this checkout does not have the estimator or the method
+            except AttributeError:  # this checkout does not have it
                 prepared[line] = None, 1
         run, n = prepared[line]
         start = time.process_time()
@@ -190,24 +178,18 @@ def in_turns(title, note, unit, requests, sources, rounds):
                     best[label] = min(
                         float(worker.stdout.readline() or "nan"), best[label]
                     )
-            row = {"what": request} | {
-                f"{label}, {unit[0]}": unit[1] * s for label, s in best.items()
-            }
-            rows.append(
-                row
-                | (
-                    {"now / before": best["now"] / best["before"]}
-                    if "before" in best
-                    else {}
-                )
-            )
+            row = {"what": request}
+            row |= {f"{label}, {unit[0]}": unit[1] * s for label, s in best.items()}
+            if "before" in best:
+                row["now / before"] = best["now"] / best["before"]
+            rows.append(row)
     finally:
         for worker in workers.values():
             worker.communicate()
     return markdown(title, f"{note} CPU time, best of {rounds} rounds in turn.", rows)
 
 
-def sweeps(sources, rounds):
+def sweeps(sources, _rounds):
     """The table of a sweep in one process and in one for each core, of this checkout,
     with what is compiled in the cache.
     """
@@ -235,16 +217,14 @@ def sweeps(sources, rounds):
     n = os.cpu_count() or 1
     rows = []
     for seeds in (1, 10, 50):
-        (one, cpu), (more, cpu_of_all) = measured(seeds, 1), measured(seeds, n)
-        row = {
-            "cases": 80 * seeds,
-            "1 process, s": one,
-            "CPU, s": cpu,
-            f"{n} processes, s": more,
-        }
+        one, cpu = measured(seeds, 1)
+        more, cpu_of_all = measured(seeds, n)
         rows.append(
-            row
-            | {
+            {
+                "cases": 80 * seeds,
+                "1 process, s": one,
+                "CPU, s": cpu,
+                f"{n} processes, s": more,
                 "CPU of all, s": cpu_of_all,
                 "ratio": one / more,
                 "at most": n * cpu / cpu_of_all,
@@ -262,13 +242,8 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--src", type=Path, help="the src folder of another checkout")
-    parser.add_argument(
-        "--rounds", type=int, help="more on a busy machine; 7, or 3 with --quick"
-    )
-    parser.add_argument("--tables", default="loops,matrices,one")
-    parser.add_argument(
-        "--quick", action="store_true", help="three rounds, d = 3 and 10"
-    )
+    parser.add_argument("--rounds", type=int, default=7, help="more on a busy machine")
+    parser.add_argument("--tables", default="matrices,one")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.worker:
@@ -276,45 +251,28 @@ def main():
         return
     sources = {"before": args.src.resolve()} if args.src else {}
     sources["now"] = Path(__file__).parents[1] / "src"
-    rounds = args.rounds or (3 if args.quick else 7)
-    settings = [("published", name) for name in NETWORKS] + [
-        ("defaults", name) for name in ONLINE[:2]
-    ]
-    sizes = (3, 10) if args.quick else SIZES
-    loops = [
-        f"{method} {name} {which} {d}"
-        for which, name in settings
-        for d in sizes
-        for method in METHODS
-    ]
-    by_matrix = [
-        (d, matrix) for d in (3, 10) for matrix in ("orthonormal", "gaussian", "paper")
+    cases = [
+        f"{d} {matrix}"
+        for d in SIZES
+        for matrix in ("orthonormal", "gaussian", "paper")
     ]
     matrices = [
-        f"{method} {name} published {d} {matrix}"
-        for name in NETWORKS[:2]
-        for d, matrix in by_matrix
+        f"{method} {name} {case}"
+        for name in NETWORKS
+        for case in cases
         for method in METHODS
     ]
-    matrices += [
-        f"cpp {method} {d} {matrix}" for d, matrix in by_matrix for method in METHODS
-    ]
+    matrices += [f"cpp {method} {case}" for case in cases for method in METHODS]
     ones = [
         f"one {name} {call}"
-        for name in (*ONLINE, "MinimumVolumeCone")
+        for name in ONLINE
         for call in ("learn_one", "transform_one")
     ]
     tables = {
-        "loops": (
-            "Loops",
-            "Method, estimator, settings, d; sparse uniform sources.",
-            ("ns", 1e9),
-            loops,
-        ),
         "matrices": (
             "Mixing matrices",
             (
-                "Time of a sample: method, network, settings, d, mixing matrix; sparse"
+                "Time of a sample: method, network, d, mixing matrix; sparse"
                 " uniform sources. cpp: Algorithm 2, loop.cpp, g++ -O3 -march=native."
             ),
             ("ns", 1e9),
@@ -337,9 +295,9 @@ def main():
         table = tables[name]
         print(
             (
-                table(sources, rounds)
+                table(sources, args.rounds)
                 if callable(table)
-                else in_turns(*table, sources, rounds)
+                else in_turns(*table, sources, args.rounds)
             ),
             flush=True,
         )

@@ -15,6 +15,7 @@ import argparse
 import json
 import time
 import warnings
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -327,138 +328,144 @@ def separations(args):
     )
 
 
-def counting_problems():
-    """Group, number of sources and how to draw mixtures, of 67 problems: many kinds of
-    noise, sizes and sources.
-    """
+def gaussian(rng, d, k, T, snr_db=None, factor=1, kind="sparse_uniform", *, bits=None):
+    """Mixtures by a Gaussian matrix; noise differs between channels by `factor`."""
+    S = problems.sources(kind, T, d, rng)
+    X = S @ rng.standard_normal((d, k))
+    level = np.exp(rng.uniform(0, np.log(factor), k))
+    X = X + white(X, snr_db, rng) * level / np.sqrt(np.mean(level**2))
+    if bits is None:
+        return X
+    return np.round(X / np.abs(X).max() * (2 ** (bits - 1) - 1))
 
-    def white(X, snr_db, rng):
-        return (
-            0
-            if snr_db is None
-            else rng.standard_normal(X.shape)
-            * np.sqrt(np.mean(X**2))
-            * 10 ** (-snr_db / 20)
-        )
 
-    def gaussian(d, k, T, snr_db=None, *, kind="sparse_uniform", factor=1, bits=None):
-        def make(rng):
-            S = problems.sources(kind, T, d, rng)
-            A = rng.standard_normal((d, k))
-            X = S @ A
-            level = np.exp(rng.uniform(0, np.log(factor), k))
-            X = X + white(X, snr_db, rng) * level / np.sqrt(np.mean(level**2))
-            return (
-                X
-                if bits is None
-                else np.round(X / np.abs(X).max() * (2 ** (bits - 1) - 1))
+def orthogonal(rng, d, k, T, snr_db=None):
+    S = problems.sources("sparse_uniform", T, d, rng)
+    X = S @ np.linalg.qr(rng.standard_normal((k, d)))[0].T
+    return X + white(X, snr_db, rng)
+
+
+def white(X, snr_db, rng):
+    """White noise for X; 0 if `snr_db` is None."""
+    if snr_db is None:
+        return 0
+    size = np.sqrt(np.mean(X**2))
+    return rng.standard_normal(X.shape) * size * 10 ** (-snr_db / 20)
+
+
+def spectra(rng, d, kind, noise, T):
+    return problems.spectra(kind, noise, T, rng)[0]
+
+
+#: Problems of the count: a group, how mixtures are drawn, and with which arguments, the
+#: first of which is the number of sources.
+COUNTED = [
+    (
+        "equal noise",
+        gaussian,
+        [
+            (3, 10, 60, 20),
+            (3, 10, 1000, 10),
+            (3, 10, 1000, 30),
+            (3, 10, 100_000, 40),
+            (5, 30, 60, 20),
+            (5, 30, 1000, 10),
+            (5, 30, 1000, 40),
+            (5, 30, 100_000, 20),
+            (10, 20, 60, 20),
+            (10, 20, 1000, 20),
+            (10, 20, 100_000, 20),
+            (10, 100, 60, 20),
+            (10, 100, 1000, 10),
+            (10, 100, 20_000, 30),
+            (5, 10, 1000, 20),
+            (5, 10, 100_000, 30),
+        ],
+    ),
+    (
+        "unequal noise",
+        gaussian,
+        [
+            (3, 10, 1000, 20, 30),
+            (5, 10, 5000, 30, 10),
+            (5, 30, 60, 20, 10),
+            (5, 30, 1000, 20, 30),
+            (10, 20, 5000, 20, 30),
+            (10, 100, 300, 20, 30),
+            (10, 100, 20_000, 20, 30),
+        ],
+    ),
+    (
+        "spectra",
+        spectra,
+        [
+            (4, kind, *noise)
+            for kind in (
+                "Dirichlet 0.5",
+                "Dirichlet 1",
+                "fluorescence",
+                "chromatogram",
+                "four notes",
             )
-
-        return d, make
-
-    def orthogonal(d, k, T, snr_db=None):
-        def make(rng):
-            X = (
-                problems.sources("sparse_uniform", T, d, rng)
-                @ np.linalg.qr(rng.standard_normal((k, d)))[0].T
+            for noise in (
+                ("Poisson 20 dB", 300),
+                ("Poisson 20 dB", 3000),
+                ("25 dB", 3000),
+                ("40 dB", 3000),
             )
-            return X + white(X, snr_db, rng)
-
-        return d, make
-
-    equal = (
-        (3, 10, 60, 20),
-        (3, 10, 1000, 10),
-        (3, 10, 1000, 30),
-        (3, 10, 100_000, 40),
-        (5, 30, 60, 20),
-        (5, 30, 1000, 10),
-        (5, 30, 1000, 40),
-        (5, 30, 100_000, 20),
-        (10, 20, 60, 20),
-        (10, 20, 1000, 20),
-        (10, 20, 100_000, 20),
-        (10, 100, 60, 20),
-        (10, 100, 1000, 10),
-        (10, 100, 20_000, 30),
-        (5, 10, 1000, 20),
-        (5, 10, 100_000, 30),
-    )
-    unequal = (
-        (3, 10, 1000, 20, 30),
-        (5, 10, 5000, 30, 10),
-        (5, 30, 60, 20, 10),
-        (5, 30, 1000, 20, 30),
-        (10, 20, 5000, 20, 30),
-        (10, 100, 300, 20, 30),
-        (10, 100, 20_000, 20, 30),
-    )
-    kinds = (
-        "Dirichlet 0.5",
-        "Dirichlet 1",
-        "fluorescence",
-        "chromatogram",
-        "four notes",
-    )
-    noises = (
-        ("Poisson 20 dB", 300),
-        ("Poisson 20 dB", 3000),
-        ("25 dB", 3000),
-        ("40 dB", 3000),
-    )
-    correlated = ((5, 10, 1000, 20), (10, 20, 20_000, 20), (5, 100, 1000, 30))
-    clean = (
-        (5, 10, 1000),
-        (5, 5, 1000),
-        (8, 10, 1000),
-        (10, 10, 1000),
-        (10, 100, 60),
-        (5, 10, 1000),
-    )
-    few = ((5, 5, 5000, 30), (8, 10, 5000, 30), (9, 10, 5000, 30))
-    wide = ((5, 4000, 200, 20), (5, 4000, 5000, 20), (40, 400, 5000, 20))
-
-    def spectra(kind, noise, T):
-        return 4, lambda rng: problems.spectra(kind, noise, T, rng)[0]
-
-    yield from (("equal noise", *gaussian(*size)) for size in equal)
-    yield from (
-        ("unequal noise", *gaussian(*size[:4], factor=size[4])) for size in unequal
-    )
-    yield from (
-        ("spectra", *spectra(kind, *noise)) for kind in kinds for noise in noises
-    )
-    yield from (
-        ("correlated", *gaussian(*size, kind=f"copula {rho}"))
-        for rho in (0.3, 0.5)
-        for size in correlated
-    )
-    yield from (
-        ("no noise", *problem)
-        for problem in (
-            *(gaussian(*size) for size in clean),
-            orthogonal(4, 4, 5000),
-            gaussian(5, 20, 1000, bits=8),
-            spectra("fluorescence", "300 dB", 3000),
-            spectra("Dirichlet 0.5", "300 dB", 1000),
-        )
-    )
-    yield from (
-        ("k - d at most 4", *problem)
-        for problem in (orthogonal(4, 8, 5000, 20), *(gaussian(*size) for size in few))
-    )
-    yield from (
-        ("wide", *problem)
-        for problem in (
-            *(gaussian(*size) for size in wide),
-            gaussian(5, 4000, 200, 20, factor=30),
-        )
-    )
+        ],
+    ),
+    (
+        "correlated",
+        gaussian,
+        [
+            (*size, 20, 1, f"copula {rho}")
+            for rho in (0.3, 0.5)
+            for size in ((5, 10, 1000), (10, 20, 20_000))
+        ]
+        + [(5, 100, 1000, 30, 1, f"copula {rho}") for rho in (0.3, 0.5)],
+    ),
+    (
+        "no noise",
+        gaussian,
+        [
+            (5, 10, 1000),
+            (5, 5, 1000),
+            (8, 10, 1000),
+            (10, 10, 1000),
+            (10, 100, 60),
+            (5, 10, 1000),
+        ],
+    ),
+    ("no noise", orthogonal, [(4, 4, 5000)]),
+    ("no noise", partial(gaussian, bits=8), [(5, 20, 1000)]),
+    (
+        "no noise",
+        spectra,
+        [(4, "fluorescence", "300 dB", 3000), (4, "Dirichlet 0.5", "300 dB", 1000)],
+    ),
+    ("k - d at most 4", orthogonal, [(4, 8, 5000, 20)]),
+    (
+        "k - d at most 4",
+        gaussian,
+        [(5, 5, 5000, 30), (8, 10, 5000, 30), (9, 10, 5000, 30)],
+    ),
+    (
+        "wide",
+        gaussian,
+        [
+            (5, 4000, 200, 20),
+            (5, 4000, 5000, 20),
+            (40, 400, 5000, 20),
+            (5, 4000, 200, 20, 30),
+        ],
+    ),
+]
 
 
-def counted(index, seed):
-    group, d, make = list(counting_problems())[index]
-    X = make(np.random.default_rng(seed))
+def counted(group, draw, arguments, seed):
+    X = draw(np.random.default_rng(seed), *arguments)
+    d = arguments[0]
     start = time.perf_counter()
     count = count_sources(X[:: max(1, len(X) // 20_000)], rough_cones)
     return (
@@ -474,9 +481,10 @@ def counting(args):
     every problem.
     """
     cases = [
-        (i, args.seed0 + draw)
-        for i in range(len(list(counting_problems())))
-        for draw in range(3)
+        (group, draw, arguments, args.seed0 + number)
+        for group, draw, some in COUNTED
+        for arguments in some
+        for number in range(3)
     ]
     with parallel_config("loky", inner_max_num_threads=1):
         results = Parallel(n_jobs=args.jobs, batch_size=1)(
@@ -484,15 +492,18 @@ def counting(args):
         )
     rows = []
     for group in (*dict.fromkeys(group for group, *_ in results), "all"):
-        _, right, named, seconds = zip(
-            *(row for row in results if group in (row[0], "all")), strict=True
+        some = [row for row in results if group in (row[0], "all")]
+        _, right, named, seconds = zip(*some, strict=True)
+        rows.append(
+            {
+                "problems": group,
+                "right": f"{sum(right)} of {len(right)}",
+                "named": f"{sum(named)} of {len(named)}",
+                "longest, s": max(seconds),
+            }
         )
-        shares = {
-            "right": f"{sum(right)} of {len(right)}",
-            "named": f"{sum(named)} of {len(named)}",
-        }
-        rows.append({"problems": group, **shares, "longest, s": max(seconds)})
-    return runner.markdown("Number of sources", "Three draws of 67 problems.", rows)
+    note = f"Three draws of {len(cases) // 3} problems."
+    return runner.markdown("Number of sources", note, rows)
 
 
 def main():
