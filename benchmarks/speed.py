@@ -25,9 +25,13 @@ import numpy as np
 
 from runner import markdown, seconds, setting
 
-NETWORKS = ("TwoCompartmentNICA", "InterneuronNICA")
-ONLINE = ("StreamingNICA", *NETWORKS, "TwoLayerNSM", "MinimumVolumeCone")
-METHODS = ("partial_fit", "partial_fit_transform")
+ONLINE = (
+    "StreamingNICA",
+    "TwoCompartmentNICA",
+    "InterneuronNICA",
+    "TwoLayerNSM",
+    "MinimumVolumeCone",
+)
 #: d -> samples of one measurement.
 SIZES = {3: 400_000, 10: 100_000}
 
@@ -58,20 +62,20 @@ def mixtures(n, d, matrix):
 # and how many samples that are.
 
 
-def loop(method, name, d, matrix):
+def loop(name, d, matrix):
     import bionica
 
     X = mixtures(SIZES[int(d)], int(d), matrix)
     network = getattr(bionica, name).as_published(f"d{d}", random_state=0)
-    return partial(getattr(network.fit(X), method), X), len(X)
+    return partial(network.fit(X).partial_fit_transform, X), len(X)
 
 
-def cpp(method, d, matrix):
+def cpp(d, matrix):
     """Algorithm 2 in C++ (loop.cpp), from the same weights; it must learn the same."""
     import bionica
 
     X = mixtures(SIZES[int(d)], int(d), matrix)
-    Z = np.empty_like(X) if method == "partial_fit_transform" else None
+    Z = np.empty_like(X)
     with tempfile.TemporaryDirectory() as folder:
         library = Path(folder, "loop.so")
         command = [
@@ -96,9 +100,7 @@ def cpp(method, d, matrix):
 
     def run():
         W = W0.copy()
-        arrays = [
-            a if a is None else a.ctypes.data_as(ctypes.c_void_p) for a in (X, W, Z)
-        ]
+        arrays = [a.ctypes.data_as(ctypes.c_void_p) for a in (X, W, Z)]
         learn(arrays[0], ctypes.c_long(len(X)), *rates, *arrays[1:])
         return W
 
@@ -122,7 +124,7 @@ def one(name, method):
     return calls, 200
 
 
-TASKS = {method: partial(loop, method) for method in METHODS} | {"cpp": cpp, "one": one}
+TASKS = {"loop": loop, "cpp": cpp, "one": one}
 
 
 def work():
@@ -256,29 +258,25 @@ def main():
         for d in SIZES
         for matrix in ("orthonormal", "gaussian", "paper")
     ]
-    matrices = [
-        f"{method} {name} {case}"
-        for name in NETWORKS
-        for case in cases
-        for method in METHODS
-    ]
-    matrices += [f"cpp {method} {case}" for case in cases for method in METHODS]
+    heads = ("loop TwoCompartmentNICA", "loop InterneuronNICA", "cpp")
+    matrices = [f"{head} {case}" for head in heads for case in cases]
     ones = [
         f"one {name} {call}"
         for name in ONLINE
         for call in ("learn_one", "transform_one")
     ]
     tables = {
-        "matrices": (
+        "matrices": partial(
+            in_turns,
             "Mixing matrices",
-            (
-                "Time of a sample: method, network, d, mixing matrix; sparse"
-                " uniform sources. cpp: Algorithm 2, loop.cpp, g++ -O3 -march=native."
-            ),
+            "Time of a sample, with its outputs: network, d, mixing matrix; sparse uniform"
+            " sources. cpp: Algorithm 2, loop.cpp, g++ -O3 -march=native.",
             ("ns", 1e9),
             matrices,
         ),
-        "one": ("Single samples", "d = 3, at defaults.", ("us", 1e6), ones),
+        "one": partial(
+            in_turns, "Single samples", "d = 3, at defaults.", ("us", 1e6), ones
+        ),
         "sweep": sweeps,
     }
     unknown = set(args.tables.split(",")) - set(tables)
@@ -292,15 +290,7 @@ def main():
         flush=True,
     )
     for name in args.tables.split(","):
-        table = tables[name]
-        print(
-            (
-                table(sources, args.rounds)
-                if callable(table)
-                else in_turns(*table, sources, args.rounds)
-            ),
-            flush=True,
-        )
+        print(tables[name](sources, args.rounds), flush=True)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 on problems with known sources.
 
     python benchmarks/trust.py --n 400 --seed0 1000000 --jobs 16     both tables
-    python benchmarks/trust.py --tables separate --json F            one of them; its rows are written to F
+    python benchmarks/trust.py --tables separate                     one of them
 
 A fit is wrong if some source has no output that correlates with it by 0.9 (WRONG), or
 some output has no source: a source too few or too many is always wrong. A fit is right
@@ -12,11 +12,9 @@ are not compared.
 """
 
 import argparse
-import json
 import time
 import warnings
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 from joblib import Parallel, delayed, parallel_config
@@ -209,13 +207,11 @@ def separated(seed):
         true = S[sound]
         # the others are baselines
         real = true[:, : S.shape[1] if drawn[1] == "one too few" else d]
-        named = [one.name for one in found.diagnosis_.findings]
         choice = found.choice_
         row = {
             "told": told,
             "drawn": drawn,
-            "seed": seed,
-            "findings": named,
+            "findings": [one.name for one in found.diagnosis_.findings],
             "seconds": seconds,
             "worst": 0.0,
             "counted": real.shape[1] in (choice.n_sources, *choice.candidates),
@@ -239,10 +235,8 @@ def separated(seed):
                 error = (
                     Y - real * np.sum(Y * real, axis=0) / np.sum(real**2, axis=0)
                 ) / Y.std(axis=0)
-                row |= {
-                    "se": se.tolist(),
-                    "error": np.sqrt(np.mean(error**2, axis=0)).tolist(),
-                }
+                row["se"] = se.tolist()
+                row["error"] = np.sqrt(np.mean(error**2, axis=0)).tolist()
                 row["inside"] = np.mean(np.abs(error) < 1.645 * se, axis=0).tolist()
         rows.append(row)
     return rows
@@ -289,8 +283,6 @@ def separations(args):
             delayed(separated)(seed) for seed in seeds
         )
     rows = [row for two in results for row in two]
-    if args.json:
-        args.json.write_text(json.dumps(rows))
     table = []
     causes = []
     for number, told in (("told", True), ("counted", False)):
@@ -526,7 +518,6 @@ def main():
     parser.add_argument(
         "--jobs", type=int, default=1, help="processes, each with one thread"
     )
-    parser.add_argument("--json", type=Path, help="write the rows of separate here")
     args = parser.parse_args()
     print(
         f"`python benchmarks/trust.py --n {args.n} --seed0"
