@@ -28,8 +28,11 @@ from PIL import Image
 
 from bionica.io import InputError, open_pipe, open_reader
 
-chunks = lambda rng, X: tuple(rng.integers(1, np.add(X.shape, 1)).tolist())  # noqa: E731
 LABELS = ["time", "Time (s)", "index", "", "sample", "Zeit [min]", "date", "name"]
+
+
+def chunks(rng, X):
+    return tuple(rng.integers(1, np.add(X.shape, 1)).tolist())
 
 
 def matrix(rng, n, k):
@@ -344,11 +347,11 @@ def compare(seed, folder, group="formats"):
     name = make.keywords["kind"] if isinstance(make, partial) else make.__name__
     source, expected, how = make(rng, folder)
     try:
-        with (
-            open_pipe(io.BytesIO(source), **how)
-            if isinstance(source, bytes)
-            else open_reader(source, **how)
-        ) as reader:
+        if isinstance(source, bytes):
+            reader = open_pipe(io.BytesIO(source), **how)
+        else:
+            reader = open_reader(source, **how)
+        with reader:
             X = reader.read()
             notes = [note for note in reader.notes if "begin with #" not in note]
     except InputError as error:
@@ -358,12 +361,9 @@ def compare(seed, folder, group="formats"):
             note for note in notes if "first line" in note or "first column" in note
         ]
     # pandas rounds in .xlsx
-    close = (
-        partial(np.allclose, rtol=1e-12, atol=0)
-        if group == "headers"
-        else np.array_equal
-    )
-    if X.shape == expected.shape and close(X, expected.astype(X.dtype)):
+    rtol = 1e-12 if group == "headers" else 0
+    expected = expected.astype(X.dtype)
+    if X.shape == expected.shape and np.allclose(X, expected, rtol, 0, equal_nan=True):
         return name, "equal", str(notes)
     return (
         name,

@@ -11,11 +11,9 @@ time of all rounds counts, but for sweeps. On a busy machine read ratios. One th
 """
 
 import argparse
-import ctypes
 import os
 import subprocess
 import sys
-import tempfile
 import time
 import warnings
 from functools import partial
@@ -70,47 +68,6 @@ def loop(name, d, matrix):
     return partial(network.fit(X).partial_fit_transform, X), len(X)
 
 
-def cpp(d, matrix):
-    """Algorithm 2 in C++ (loop.cpp), from the same weights; it must learn the same."""
-    import bionica
-
-    X = mixtures(SIZES[int(d)], int(d), matrix)
-    Z = np.empty_like(X)
-    with tempfile.TemporaryDirectory() as folder:
-        library = Path(folder, "loop.so")
-        command = [
-            "g++",
-            "-O3",
-            "-march=native",
-            "-ffast-math",
-            "-shared",
-            "-fPIC",
-            "-o",
-            library,
-        ]
-        subprocess.run([*command, Path(__file__).with_name("loop.cpp")], check=True)
-        learn = getattr(ctypes.CDLL(str(library)), f"learn{d}")
-    network = bionica.TwoCompartmentNICA.as_published(
-        f"d{d}", random_state=0, guards=()
-    )
-    rates = [
-        ctypes.c_double(getattr(network, name)) for name in ("eta0", "decay", "tau")
-    ]
-    W0 = np.linalg.qr(np.random.default_rng(1).standard_normal((int(d), int(d))))[0]
-
-    def run():
-        W = W0.copy()
-        arrays = [a.ctypes.data_as(ctypes.c_void_p) for a in (X, W, Z)]
-        learn(arrays[0], ctypes.c_long(len(X)), *rates, *arrays[1:])
-        return W
-
-    network.set_params(init={"W_xz": W0}).partial_fit(X)
-    assert np.allclose(network.W_xz_, run(), atol=1e-6), (
-        "the two learned something else"
-    )
-    return run, len(X)
-
-
 def one(name, method):
     import bionica
 
@@ -124,7 +81,7 @@ def one(name, method):
     return calls, 200
 
 
-TASKS = {"loop": loop, "cpp": cpp, "one": one}
+TASKS = {"loop": loop, "one": one}
 
 
 def work():
@@ -258,8 +215,7 @@ def main():
         for d in SIZES
         for matrix in ("orthonormal", "gaussian", "paper")
     ]
-    heads = ("loop TwoCompartmentNICA", "loop InterneuronNICA", "cpp")
-    matrices = [f"{head} {case}" for head in heads for case in cases]
+    matrices = [f"loop {name} {case}" for name in ONLINE[1:3] for case in cases]
     ones = [
         f"one {name} {call}"
         for name in ONLINE
@@ -270,7 +226,7 @@ def main():
             in_turns,
             "Mixing matrices",
             "Time of a sample, with its outputs: network, d, mixing matrix; sparse uniform"
-            " sources. cpp: Algorithm 2, loop.cpp, g++ -O3 -march=native.",
+            " sources.",
             ("ns", 1e9),
             matrices,
         ),
