@@ -305,7 +305,7 @@ def separations(args):
                 "s, median": float(np.median([row["seconds"] for row in some])),
             }
         )
-        for name in (*SOURCES, *NEVER_ZERO, *dict.fromkeys(FLAWS), *MIXINGS):
+        for name in sorted({name for row in some for name in row["drawn"]}):
             having = [row for row in some if name in row["drawn"]]
             causes.append({"number": number, "drawn": name, **confusion(having)})
     note = (
