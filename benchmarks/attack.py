@@ -7,7 +7,7 @@
 A try fails if a process crashes, hangs, lets a foreign exception out, leaves a
 half-written file, or returns a wrong result without a word. A refused model or file
 takes less than 500 MB. The exit status is 1 if there was a failure.
-tests/test_attack.py runs a few tries of each kind in the test suite.
+tests/core/test_attack.py runs a few tries of each kind in the test suite.
 """
 
 import argparse

@@ -31,17 +31,26 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).parents[1]
 #: Module or folder -> its tests, the fastest first. The longest name that fits counts.
 TESTS = {
-    "cone": ("cone_noise", "cone_of_many_rows", "minimum_volume_cone"),
-    "cone/count": ("source_count",),
-    "trust": ("findings", "diagnosis"),
-    "trust/count": ("findings", "source_count"),
-    "trust/outliers": ("outliers",),
-    "samples": ("samples", "one_sample", "missing", "cubes", "dask", "compat"),
+    "core/blocks": ("core/blocks", "core/samples", "core/dask"),
+    "core/dask": ("core/samples", "core/dask"),
+    "core/parameters": ("core/parameters",),
+    "core/samples": ("core/samples", "core/one_sample", "mixtures/cubes"),
+    "core/whitening": ("mixtures/whitening", "mixtures/batch_nica"),
+    "mixtures/cone": (
+        "mixtures/cone_noise",
+        "mixtures/cone_of_many_rows",
+        "mixtures/minimum_volume_cone",
+    ),
+    "mixtures/cone/count": ("mixtures/source_count",),
+    "mixtures/missing": ("mixtures/missing",),
+    "mixtures/nica": ("mixtures/whitening", "mixtures/batch_nica", "mixtures/missing"),
+    "mixtures/verdict": ("mixtures/findings", "mixtures/diagnosis"),
+    "mixtures/verdict/count": ("mixtures/findings", "mixtures/source_count"),
+    "mixtures/verdict/outliers": ("mixtures/outliers",),
     "metrics": ("metrics",),
     "datasets": ("datasets",),
-    "paper": ("paper", "reproduce"),
-    "paper/figures": (),  # is looked at
-    "offline": ("whitening", "batch_nica", "missing"),
+    "circuits/paper": ("circuits/paper", "circuits/reproduce"),
+    "circuits/paper/figures": (),  # is looked at
 }
 SWAPPED = {"min": "max", "minimum": "maximum", "fmin": "fmax", "argmin": "argmax"}
 SWAPPED |= {b: a for a, b in SWAPPED.items()}
@@ -146,6 +155,12 @@ def mutants(path: Path, package: Path) -> Iterator[Mutant]:
             waiting += children if name not in UNCHANGED else []
 
 
+def file_of(test: str) -> str:
+    """The path of a file of tests, from its room and name."""
+    room, _, name = test.rpartition("/")
+    return (Path("tests") / room / f"test_{name}.py").as_posix()
+
+
 def tests_of(path: Path, package: Path) -> tuple[str, ...]:
     """The arguments of pytest for a file of the package; none if it is not to be
     changed.
@@ -154,11 +169,7 @@ def tests_of(path: Path, package: Path) -> tuple[str, ...]:
     best = max(
         (key for key in TESTS if f"{name}/".startswith(f"{key}/")), key=len, default=""
     )
-    return (
-        (str(path), *(f"tests/test_{test}.py" for test in TESTS[best]))
-        if TESTS.get(best)
-        else ()
-    )
+    return (str(path), *map(file_of, TESTS[best])) if TESTS.get(best) else ()
 
 
 def run(arguments: tuple[str, ...], folder: Path, limit: float) -> tuple[bool, str]:
@@ -282,7 +293,7 @@ def main() -> None:
             )
             folders.put(Path(name, str(job)))
         # if one is gone: an error
-        files = {f"tests/test_{test}.py" for tests in TESTS.values() for test in tests}
+        files = {file_of(test) for tests in TESTS.values() for test in tests}
         passed, failed = run(
             ("--collect-only", *sorted(files)), Path(name, "0"), args.limit
         )

@@ -2,6 +2,7 @@
 
 import signal
 import sys
+import tempfile
 from pathlib import Path
 
 import hypothesis
@@ -9,12 +10,10 @@ import numpy as np
 import pytest
 
 import bionica
-from bionica.circuits.network import OfThePaper
 from bionica.core.estimator import Estimator
 from bionica.core.online import OnlineEstimator
 from bionica.io import open_reader, open_writer
-
-sys.path.insert(0, str(Path(__file__).parent))
+from model_zip import unpack
 
 # In the background job of a shell children would not hear Ctrl-C either.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -30,7 +29,7 @@ ESTIMATORS = [
 ]
 ONLINE = [cls for cls in ESTIMATORS if issubclass(cls, OnlineEstimator)]
 NETWORKS = [cls for cls in ONLINE if cls is not bionica.MinimumVolumeCone]
-NEURAL = [cls for cls in NETWORKS if issubclass(cls, OfThePaper)]
+NEURAL = [cls for cls in NETWORKS if hasattr(cls, "as_published")]
 
 
 def pytest_generate_tests(metafunc):
@@ -54,6 +53,29 @@ def mixtures_for(cls, n, d, k, dtype=np.float64):
     whitened already.
     """
     return mixtures(n, d, d if cls is bionica.NonnegativePCA else k, dtype=dtype)[1]
+
+
+def made(cls, n_components=None, **params):
+    """An estimator with the seed 0, if it takes one."""
+    seed = {"random_state": 0} if "random_state" in cls().get_params() else {}
+    return cls(n_components, **seed, **params)
+
+
+def learned(model):
+    """The arrays of a model's file, by name: all that it has learned, and waits for."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model"
+        model.save(path)
+        return unpack(path.read_bytes())[1]
+
+
+def same_bits(a, b):
+    """Whether two models have learned the same, to the last bit."""
+    left = learned(a)
+    right = learned(b)
+    return left.keys() == right.keys() and all(
+        np.array_equal(left[name], right[name]) for name in left
+    )
 
 
 def reaction(k1=0.2, k2=0.05, noise=0.003, seed=0):
@@ -102,6 +124,17 @@ def worst_correlation(S, Y):
     """The least correlation of a source with its output."""
     d = S.shape[1]
     return np.corrcoef(S.T, Y.T)[:d, d:].max(axis=1).min()
+
+
+def bands(centres, width, k, base=0.0):
+    """Spectra (d, k), each a Gaussian band above a base, on the axis 0 to 1."""
+    distance = np.linspace(0, 1, k) - np.reshape(centres, (-1, 1))
+    return base + np.exp(-0.5 * (distance / width) ** 2)
+
+
+def names_of(diagnosis):
+    """The names of its findings."""
+    return [finding.name for finding in diagnosis.findings]
 
 
 @pytest.fixture(autouse=True)

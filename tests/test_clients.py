@@ -14,7 +14,6 @@ from bionica import (
     MinimumVolumeCone,
     NoncenteredWhitener,
     StreamingNICA,
-    TwoCompartmentNICA,
 )
 from bionica.datasets import mix, sparse_uniform
 
@@ -25,6 +24,10 @@ NAMES = ["w400", "w410", "w420", "w430", "w440"]
 SEPARATING = [
     cls(3, random_state=0) for cls in (BatchNICA, MinimumVolumeCone, StreamingNICA)
 ]
+
+
+def name(estimator):
+    return type(estimator).__name__
 
 
 @pytest.fixture(scope="module")
@@ -44,10 +47,6 @@ def test_the_code_of_the_page(heading):
     for package in PACKAGES[heading]:
         pytest.importorskip(package.replace("-", "_"), exc_type=ImportError)
     exec(compile(FIRST + CODE[heading], heading, "exec"), {})
-
-
-def samples(X):
-    return [dict(zip(NAMES, x, strict=True)) for x in X.tolist()]
 
 
 @pytest.fixture(scope="module")
@@ -76,50 +75,6 @@ def test_river_checks(river_transformer):
     checks.check_estimator(river_transformer(StreamingNICA(random_state=0)))
 
 
-def test_river_checks_of_a_local_rule(river_transformer, monkeypatch):
-    """River's data hold a date near 7e5: local rules, which assume mixtures of unit
-    variance, diverge there unless it is scaled.
-    """
-    from river import checks
-    from river.preprocessing import StandardScaler
-
-    def scaled(model, scale=1, datasets=checks._yield_datasets):
-        for samples in datasets(model, scale):
-            scaler = StandardScaler()
-            yield [
-                (scaler.learn_one(x) or scaler.transform_one(x), y) for x, y in samples
-            ]
-
-    monkeypatch.setattr(checks, "_yield_datasets", scaled)
-    checks.check_estimator(river_transformer(TwoCompartmentNICA(3, random_state=0)))
-
-
-def test_river_transformer_is_the_estimator(river_transformer, X):
-    import pandas as pd
-
-    one, many = (river_transformer(StreamingNICA(3, random_state=0)) for _ in range(2))
-    frame = pd.DataFrame(X, columns=NAMES)
-    assert one.transform_one(samples(X)[0]) == {}
-    assert list(many.transform_many(frame).columns) == []
-    for x in samples(X):
-        one.learn_one(x)
-    many.learn_many(frame[NAMES[::-1]][:700])
-    many.learn_many(frame[700:])
-    expected = StreamingNICA(3, random_state=0).fit(X)
-    for made in (one, many):
-        assert np.array_equal(made.model.components_, expected.components_)
-        assert list(made.model.feature_names_in_) == NAMES
-    Y = many.transform_many(frame[NAMES[::-1]].set_index(frame.index + 7))
-    assert Y.index[0] == 7
-    assert np.array_equal(Y.to_numpy(), expected.transform(X))
-    assert one.transform_one(samples(X)[3]) == Y.iloc[3].to_dict()
-    assert not hasattr(one.estimator, "n_features_in_")
-    with pytest.raises(ValueError, match="w440"):
-        one.learn_one(dict.fromkeys(NAMES[:4], 1.0))
-    with pytest.raises(ValueError, match="w440"):
-        many.learn_many(frame[NAMES[:4]])
-
-
 @pytest.fixture(scope="module")
 def spectra():
     channels = np.arange(60)
@@ -140,9 +95,7 @@ def worst(factors, spectra):
     return np.corrcoef(factors.T, spectra)[:3, 3:].max(axis=0).min()
 
 
-@pytest.mark.parametrize(
-    "estimator", SEPARATING[1:], ids=lambda estimator: type(estimator).__name__
-)
+@pytest.mark.parametrize("estimator", SEPARATING[1:], ids=name)
 def test_factors_of_a_hyperspy_decomposition_are_the_spectra(image, spectra, estimator):
     estimator = clone(estimator)
     image.decomposition(algorithm=estimator, output_dimension=3, print_info=False)
@@ -154,9 +107,7 @@ def test_factors_of_a_hyperspy_decomposition_are_the_spectra(image, spectra, est
     assert np.abs(model - image.data).mean() < 0.02 * image.data.mean()
 
 
-@pytest.mark.parametrize(
-    "estimator", SEPARATING, ids=lambda estimator: type(estimator).__name__
-)
+@pytest.mark.parametrize("estimator", SEPARATING, ids=name)
 def test_factors_of_a_hyperspy_blind_source_separation_are_the_spectra(
     image, spectra, estimator
 ):
@@ -172,16 +123,11 @@ def test_factors_of_a_hyperspy_blind_source_separation_are_the_spectra(
     assert np.abs(image.get_bss_model().data - image.data).mean() < 1e-9
 
 
-@pytest.mark.parametrize(
-    "estimator",
-    [*SEPARATING, NoncenteredWhitener(3)],
-    ids=lambda estimator: type(estimator).__name__,
-)
-@pytest.mark.parametrize("package", ["pandas", "polars"])
-def test_data_frames(X, estimator, package):
-    frames = pytest.importorskip(package)
+@pytest.mark.parametrize("estimator", [*SEPARATING, NoncenteredWhitener(3)], ids=name)
+def test_polars_data_frames(X, estimator):
+    frames = pytest.importorskip("polars")
     frame = frames.DataFrame({name: X[:, i] for i, name in enumerate(NAMES)})
-    fitted = clone(estimator).set_output(transform=package).fit(frame)
+    fitted = clone(estimator).set_output(transform="polars").fit(frame)
     Y = fitted.transform(frame)
     assert type(Y) is frames.DataFrame
     assert list(Y.columns) == list(fitted.get_feature_names_out())

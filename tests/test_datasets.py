@@ -4,6 +4,7 @@ against their pixels.
 
 import sys
 import zlib
+from functools import partial
 
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ from bionica.datasets import (
 
 unhurried = settings(deadline=None, max_examples=30)
 seeds = st.integers(0, 2**32 - 1)
+ONES = np.ones((4, 3))
 
 # What is left when the zeros are taken out, as a frozen distribution; and the
 # probability of 0.
@@ -73,7 +75,7 @@ def test_odors_are_mixed_by_log_normal_affinities():
     S, A = odors(4000, 3, 8, rng=2)
     assert np.mean(S == 0) == pytest.approx(0.9, abs=0.02)
     assert A.shape == (8, 3)
-    assert [len(a.T) for a in odors(10)] == [5, 5] and len(odors(10)[1]) == 21
+    assert odors(10)[1].shape == (21, 5)
     np.testing.assert_array_equal(odors(10, 3, 8, rng=2)[1], A)
     logs = np.log(odors(1, 200, 200, rng=0)[1])
     assert stats.kstest(logs.ravel()[:5000], "norm").pvalue > 1e-3
@@ -95,22 +97,14 @@ def test_blocks_of_one_generator_continue_each_other(kind, seed, n, n_next, d):
     assert np.array_equal(random_sources(kind, n, d, rng=seed), whole[:n])
 
 
-@pytest.mark.parametrize(
-    "draw",
-    [
-        lambda **kw: sparse_uniform(50, 3, **kw),
-        lambda **kw: copula_uniform(50, 3, 0.3, **kw),
-        lambda **kw: odors(50, **kw)[0],
-    ],
-)
+@pytest.mark.parametrize("draw", [sparse_uniform, partial(copula_uniform, rho=0.3)])
 def test_seeds(draw):
-    S = draw(rng=7)
+    S = draw(50, 3, rng=7)
     assert S.dtype == np.float64
-    assert np.array_equal(S, draw(rng=7))
-    assert np.array_equal(S, draw(rng=np.int64(7)))
-    assert np.array_equal(S, draw(rng=np.random.default_rng(7)))
-    assert not np.array_equal(S, draw(rng=8))
-    assert not np.array_equal(draw(), draw())
+    for rng in (7, np.int64(7), np.random.default_rng(7)):
+        np.testing.assert_array_equal(draw(50, 3, rng=rng), S)
+    assert not np.array_equal(S, draw(50, 3, rng=8))
+    assert not np.array_equal(draw(50, 3), draw(50, 3))
 
 
 @pytest.mark.parametrize(
@@ -138,11 +132,7 @@ def test_mixtures_are_s_times_a_transposed():
     S = sparse_uniform(100, 3, rng=0)
     X, A = mix(S, rng=1)
     assert A.shape == (3, 3)
-    np.testing.assert_allclose(
-        X,
-        [[sum(A[i, j] * s[j] for j in range(3)) for i in range(3)] for s in S],
-        rtol=1e-12,
-    )
+    np.testing.assert_allclose(X, S @ A.T, rtol=1e-12)
     X, A = mix(S.astype(np.float32), n_mixtures=7, rng=1)
     assert X.shape == (100, 7)
     assert A.shape == (7, 3)
@@ -183,10 +173,9 @@ def test_the_images_are_mixed_by_the_matrix_of_the_data_not_by_the_printed_one()
     rows = [
         [-0.672782973, 0.508403817, 0.225806594],
         [-0.012076203, -0.372860189, 0.806204631],
+        [-0.454731770, -0.702256635, -0.301557802],
     ]
-    np.testing.assert_allclose(
-        A, [*rows, [-0.454731770, -0.702256635, -0.301557802]], atol=6e-10
-    )
+    np.testing.assert_allclose(A, rows, atol=6e-10)
 
 
 def assert_grounded(S):
@@ -195,7 +184,7 @@ def assert_grounded(S):
 
 
 def affine(S, raw):
-    """Whether each column of S is an increasing affine image of the same column of raw."""
+    """Whether each column of S is an increasing affine image of that of raw."""
     return all(
         np.corrcoef(s, r)[0, 1] > 1 - 1e-12 for s, r in zip(S.T, raw.T, strict=True)
     )
@@ -206,18 +195,10 @@ def test_default_images_are_the_middle_of_scikit_images():
     S = natural_images()
     assert S.shape == (252 * 252, 3)
     assert_grounded(S)
-    middle = slice(130, 382)
-    assert affine(
-        S,
-        np.column_stack(
-            [
-                getattr(data, n)()[middle, middle].ravel()
-                for n in ("camera", "brick", "gravel")
-            ]
-        ),
-    )
-    wide = natural_images(names=["grass", "moon"], size=100)
-    assert wide.shape == (10_000, 2)
+    names = ("camera", "brick", "gravel")
+    middle = [getattr(data, name)()[130:382, 130:382].ravel() for name in names]
+    assert affine(S, np.column_stack(middle))
+    assert natural_images(names=["grass", "moon"], size=100).shape == (10_000, 2)
     assert natural_images(names=["grass"], size=None).shape == (512 * 512, 1)
 
 
@@ -239,46 +220,27 @@ def test_a_folder_of_image_files(tmp_path, pictures):
     # 10 by 10
     common = np.column_stack([pictures[1][:, 2:12].ravel(), pictures[0][1:11].ravel()])
     assert affine(S, common)
-    np.testing.assert_array_equal(
-        natural_images(tmp_path, names=["b.png", "a.png"]), S[:, ::-1]
-    )
+    swapped = natural_images(tmp_path, names=["b.png", "a.png"])
+    np.testing.assert_array_equal(swapped, S[:, ::-1])
     assert natural_images(tmp_path, names=["a.png"], size=8).shape == (64, 1)
-    io.imsave(tmp_path / "a.tif", pictures[1], check_contrast=False)
-    np.testing.assert_array_equal(natural_images(str(tmp_path)), S[:, [0, 0, 1]])
-    with pytest.raises(FileNotFoundError, match=r"d\.png.*a folder"):
-        natural_images(tmp_path / "d.png")
-
-
-def test_colours_become_luminance_and_transparency_is_ignored(tmp_path):
-    io = pytest.importorskip("skimage.io")
-    rgba = np.random.default_rng(0).integers(0, 256, (8, 9, 4), dtype=np.uint8)
-    luminance = rgba[..., :3] @ [0.2125, 0.7154, 0.0721]
-    for channels, expected in ((4, luminance), (3, luminance), (2, rgba[..., 0])):
-        io.imsave(
-            tmp_path / f"{channels}.png", rgba[..., :channels], check_contrast=False
-        )
-        S = natural_images(tmp_path, names=[f"{channels}.png"])
-        assert_grounded(S)
-        assert affine(S, expected.reshape(-1, 1))
 
 
 def test_arrays_on_disk_need_no_scikit_image(tmp_path, pictures, monkeypatch):
     monkeypatch.setitem(sys.modules, "skimage", None)
-    a = pictures[0][:10]
-    b = pictures[1][:, :10]
-    np.save(tmp_path / "flat.npy", np.stack([a.ravel(), b.ravel()]))
-    np.save(tmp_path / "stack.npy", np.stack([a, b]))
+    stack = np.stack([pictures[0][:10], pictures[1][:, :10]])
+    np.save(tmp_path / "flat.npy", stack.reshape(2, -1))
+    np.save(tmp_path / "stack.npy", stack)
     S = natural_images(tmp_path / "flat.npy")
     assert_grounded(S)
-    assert affine(S, np.column_stack([a.ravel(), b.ravel()]))
+    assert affine(S, stack.reshape(2, -1).T)
     np.testing.assert_array_equal(natural_images(tmp_path / "stack.npy"), S)
     assert natural_images(tmp_path / "stack.npy", size=3).shape == (9, 2)
-    for shape, message in (
-        ((100, 2), "save .n_images, n_pixels."),
-        ((2, 2, 2, 2), "save"),
-        ((2, 9), "image '0' is constant"),
+    for bad, message in (
+        (np.ones((100, 2)), "save .n_images, n_pixels."),
+        (np.ones((2, 9)), "image '0' is constant"),
+        (np.array([{"a": 1}]), "allow_pickle"),
     ):
-        np.save(tmp_path / "bad.npy", np.ones(shape))
+        np.save(tmp_path / "bad.npy", bad, allow_pickle=True)
         with pytest.raises(ValueError, match=message):
             natural_images(tmp_path / "bad.npy")
 
@@ -287,44 +249,23 @@ def test_arrays_on_disk_need_no_scikit_image(tmp_path, pictures, monkeypatch):
     ("call", "message"),
     [
         (lambda: sparse_uniform(0, 3), r"n_samples == 0"),
-        (
-            lambda: random_sources("laplace", 10, 3),
-            r"kind='laplace' is unknown.*'half_normal'",
-        ),
+        (lambda: random_sources("laplace", 10, 3), "kind='laplace' is unknown"),
         (lambda: copula_uniform(10, 3, 1.0), r"rho=1.0 .*-0.5 <= rho < 1"),
         (lambda: copula_uniform(10, 1, -1.01), r"rho=-1.01 .*-1 <= rho < 1"),
         (lambda: copula_uniform(10, 3, 0.5, df=0), r"df=0 must be positive"),
         (lambda: mix(np.ones(4)), r"S has shape \(4,\)"),
-        (
-            lambda: mix(np.ones((4, 3)), np.ones((3, 4))),
-            r"A has shape \(3, 4\) and S has 3 columns",
-        ),
-        (
-            lambda: mix(np.ones((4, 3)), np.ones((3, 3)), n_mixtures=4),
-            r"n_mixtures=4 but A has 3 rows",
-        ),
-        (lambda: random_mixing(2, 3, 10), r"n_mixtures=2 is less than n_sources=3"),
-        (
-            lambda: random_mixing(3, 3, 0.99),
-            r"condition=0.99 is not a condition number",
-        ),
-        (lambda: random_mixing(3, 3, 10, rms=0), r"rms=0 is not a size of entries"),
-        (lambda: mix(np.ones((4, 3)), snr_db=float("nan")), r"snr_db=nan"),
-        (lambda: mix(np.ones((4, 3)), snr_db=-np.inf), r"snr_db=-inf"),
-        (
-            lambda: paper_mixing("d4"),
-            r"setting='d4' is unknown: use one of 'd3', 'd10', 'images'",
-        ),
+        (lambda: mix(ONES, ONES.T), r"A has shape \(3, 4\) and S has 3 columns"),
+        (lambda: mix(ONES, np.eye(3), n_mixtures=4), "n_mixtures=4 but A has 3 rows"),
+        (lambda: mix(ONES, snr_db=np.nan), "snr_db=nan"),
+        (lambda: mix(ONES, snr_db=-np.inf), "snr_db=-inf"),
+        (lambda: random_mixing(2, 3, 10), "n_mixtures=2 is less than n_sources=3"),
+        (lambda: random_mixing(3, 3, 0.99), "condition=0.99 is not a condition"),
+        (lambda: random_mixing(3, 3, 10, rms=0), "rms=0 is not a size of entries"),
+        (lambda: paper_mixing("d4"), "setting='d4' is unknown: use one of 'd3', 'd10'"),
         (lambda: natural_images(names=["lena"]), r"names holds 'lena'.*'camera'"),
-        (lambda: natural_images(names="camera"), r"names='camera' is one string"),
+        (lambda: natural_images(names="camera"), "names='camera' is one string"),
     ],
 )
 def test_errors_name_the_parameter_and_the_remedy(call, message):
     with pytest.raises(ValueError, match=message):
         call()
-
-
-def test_loading_arrays_runs_no_code(tmp_path):
-    np.save(tmp_path / "pickle.npy", np.array([{"a": 1}]), allow_pickle=True)
-    with pytest.raises(ValueError, match="allow_pickle"):
-        natural_images(tmp_path / "pickle.npy")

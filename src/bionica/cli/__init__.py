@@ -4,9 +4,10 @@ from typing import Annotated
 
 import typer
 
+from bionica.cli.application import apply
 from bionica.cli.circuits import demo, reproduce, sweep
 from bionica.cli.console import OneLineGroup, versions
-from bionica.cli.mixtures import apply, separate
+from bionica.cli.separation import separate
 
 app = typer.Typer(
     cls=OneLineGroup, no_args_is_help=True, pretty_exceptions_enable=False
@@ -19,11 +20,22 @@ for command in (separate, apply, demo, reproduce, sweep):
     app.command(epilog=_STATUS)(command)
 
 
-@app.callback(invoke_without_command=True)
+def _print_versions(is_asked: bool) -> None:
+    if is_asked:
+        typer.echo(versions())
+        raise typer.Exit
+
+
+@app.callback()
 def main(
-    context: typer.Context,
     version: Annotated[
-        bool, typer.Option("--version", help="Print versions, and where the cache is.")
+        bool,
+        typer.Option(
+            "--version",
+            callback=_print_versions,
+            is_eager=True,
+            help="Print versions, and where the cache is.",
+        ),
     ] = False,
     debug: Annotated[
         bool,
@@ -33,9 +45,3 @@ def main(
     """Find nonnegative sources in mixtures: spectra, images, tables and streams of
     numbers.
     """
-    if version:
-        typer.echo(versions())
-        raise typer.Exit
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
-        raise typer.Exit

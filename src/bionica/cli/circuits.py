@@ -4,46 +4,25 @@ import sys
 import time
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from math import isfinite
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 from bionica import io
-from bionica.cli.console import Console, counted, with_options
+from bionica.cli.console import FORCE, JSON, QUIET, Console, command, counted
 from bionica.core.files import write_atomically
+
+_JOBS = typer.Option(0, "--jobs", min=0, help="Processes; 0: one for each core.")
+_Again = partial(typer.Option, False, "--force")
 
 # ------------------------------------------------------------------------------- demo
 
 
-@dataclass(kw_only=True)
-class DemoOptions:
-    """Options of `bionica demo`."""
-
-    output: Annotated[
-        Path,
-        typer.Option("--output", "-o", help="Folder for the picture and the page."),
-    ] = Path("demo")
-    seed: Annotated[
-        int,
-        typer.Option(
-            min=0, max=2**31, help="Of the weights and the order of the pixels."
-        ),
-    ] = 0
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace an earlier picture and page.")
-    ] = False
-    json: Annotated[
-        bool, typer.Option("--json", help="Print the findings as JSON.")
-    ] = False
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")
-    ] = False
-
-
-@with_options(DemoOptions)
-def demo(options: DemoOptions) -> None:
+@dataclass
+class Demo:
     """Mix three pictures, let networks recover them pixel by pixel, and make a
     page that shows how.
 
@@ -55,91 +34,55 @@ def demo(options: DemoOptions) -> None:
 
     For example: bionica demo --seed 1 -o another
     """
-    from bionica.cli import demo_page as pages
 
-    output = options.output
-    console = Console(json=options.json, quiet=options.quiet)
-    with console.session(interrupted="Interrupted: the page was not written"):
-        for package in ("matplotlib", "skimage"):
-            io.import_optional(package, "the demo", "plot")
-        io.check_folder(output, [pages.PICTURE, pages.PAGE], replace=options.force)
-        console.say(
-            "Mixing pictures, and recovering them from the mixtures alone, one pixel "
-            "at a time"
-        )
-        findings, picture, page = pages.run(options.seed, console)
-        output.mkdir(parents=True, exist_ok=True)
-        write_atomically(output / pages.PICTURE, picture)
-        write_atomically(output / pages.PAGE, page)
-        findings["figure"] = str(output / pages.PICTURE)
-        findings["page"] = str(output / pages.PAGE)
-        console.result(pages.result_lines(findings), findings)
+    output: Path = typer.Option(
+        Path("demo"), "--output", "-o", help="Folder for the picture and the page."
+    )
+    seed: int = typer.Option(
+        0, min=0, max=2**31, help="Of the weights and the order of the pixels."
+    )
+    force: bool = FORCE
+    json: bool = JSON
+    quiet: bool = QUIET
+
+    def run(self) -> None:
+        """Write the picture and the page."""
+        from bionica.cli import demo_page as pages
+
+        output = self.output
+        console = Console(json=self.json, quiet=self.quiet)
+        with console.session(interrupted="Interrupted: the page was not written"):
+            for package in ("matplotlib", "skimage"):
+                io.import_optional(package, "the demo", "plot")
+            io.check_folder(output, [pages.PICTURE, pages.PAGE], replace=self.force)
+            console.say(
+                "Mixing pictures, and recovering them from the mixtures alone, one "
+                "pixel at a time"
+            )
+            findings, picture, page = pages.run(self.seed, console)
+            output.mkdir(parents=True, exist_ok=True)
+            for name, file, content in (
+                ("figure", output / pages.PICTURE, picture),
+                ("page", output / pages.PAGE, page),
+            ):
+                write_atomically(file, content)
+                findings[name] = str(file)
+            console.result(pages.result_lines(findings), findings)
+
+
+demo = command(Demo)
 
 
 # -------------------------------------------------------------------------- reproduce
 
-_TARGETS = (
-    "figure1",
-    "figure2",
-    "figure3",
-    "figure4",
-    "figure5",
-    "table1",
-    "convergence",
-    "all",
+Target = StrEnum(
+    "Target", "figure1 figure2 figure3 figure4 figure5 table1 convergence all"
 )
-Target = StrEnum("Target", {name: name for name in _TARGETS})  # type: ignore[misc]
 _ALL = Target("all")
 
 
-@dataclass(kw_only=True)
-class ReproduceOptions:
-    """Options of `bionica reproduce`."""
-
-    target: Annotated[
-        Target, typer.Argument(help="all: the paper's, without convergence.")
-    ] = _ALL
-    runs: Annotated[
-        int | None,
-        typer.Option(min=1, help="Runs: 10, at most 5 in table1; 30 in convergence."),
-    ] = None
-    jobs: Annotated[
-        int, typer.Option(min=0, help="Processes; 0: one for each core.")
-    ] = 0
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="Folder of the results.")
-    ] = Path("results")
-    seed: Annotated[
-        int, typer.Option(min=0, help="Seed of the first run; run i has seed + i.")
-    ] = 0
-    with_ours: Annotated[
-        bool,
-        typer.Option("--with-ours", help="Add what is not in the paper, untuned."),
-    ] = False
-    images: Annotated[
-        Path | None,
-        typer.Option(help="Three images: a folder or sources.npy, not CC0 ones."),
-    ] = None
-    full: Annotated[
-        bool,
-        typer.Option("--full", help="convergence: other sources, more samples."),
-    ] = False
-    samples: Annotated[
-        int, typer.Option(min=10, help="Samples of a run on synthetic sources.")
-    ] = 100_000
-    force: Annotated[
-        bool,
-        typer.Option(
-            "--force", help="Run everything again, and replace files of others."
-        ),
-    ] = False
-    json: Annotated[
-        bool, typer.Option("--json", help="Print files, errors and claims as JSON.")
-    ] = False
-
-
-@with_options(ReproduceOptions)
-def reproduce(options: ReproduceOptions) -> None:
+@dataclass
+class Reproduce:
     """Run the paper's experiments, draw its figures and compare the results
     with its statements.
 
@@ -153,126 +96,117 @@ def reproduce(options: ReproduceOptions) -> None:
     Examples: `bionica reproduce`, `bionica reproduce figure4 --with-ours`,
     `bionica reproduce figure5 --images photos/`
     """
-    started = time.perf_counter()
-    console, runs = Console(json=options.json), options.output / "runs"
-    again = "the same command continues"
-    if options.force:
-        again = "the same command without --force continues"
-    interrupted = f"Interrupted. Finished runs are kept in {runs}: {again}."
-    with console.session(interrupted=interrupted):
-        from bionica.circuits import paper
-        from bionica.circuits.sweep.run import Sweep
 
-        io.import_optional("matplotlib", "reproduce", "plot")
-        target = options.target.value
-        config = _reproduction(options)
-        plans = paper.plans_of(config)
-        _check_reproduction(options, config, plans)
-        given: dict[str, Any] = {"n_jobs": options.jobs or -1, "force": options.force}
-        sweeps = {
-            key: Sweep(plan, runs / "-".join(key), **given)
-            for key, plan in plans.items()
-        }
-        ran = sum(len(sweep.missing) for sweep in sweeps.values())
-        work = sum(
-            case.cost for sweep in sweeps.values() for case in sweep.missing.values()
-        )
-        with console.progress(f"{ran:,} runs", work) as advance:
-            tables = {
-                key: sweep.run(lambda case: advance(case.cost))
-                for key, sweep in sweeps.items()
-            }
-        seconds = time.perf_counter() - started
-        written = paper.write_reproduction(config, tables, options.output, target)
-        total = sum(len(sweep.outcomes) for sweep in sweeps.values())
-        summary = {"target": target, "runs": total, "ran": ran}
-        lines = [
-            f"{ran:,} of {total:,} runs in {seconds:.1f} s",
-            f"Look at {written['report']}",
-        ]
-        console.result(lines, {**summary, "seconds": round(seconds, 3), **written})
-
-
-def _reproduction(options: ReproduceOptions) -> Any:
-    """Return what is to be run."""
-    from bionica.circuits import paper
-
-    names: tuple[str, ...] = (options.target.value,)
-    runs = options.runs or 10
-    if options.target == "all":
-        names = paper.EXPERIMENTS
-    if options.target == "convergence":
-        names = tuple(paper.MAPS)[: 4 if options.full else 2]
-        runs = options.runs or paper.MATRICES
-    return paper.Reproduction(
-        names,
-        runs,
-        options.seed,
-        options.samples,
-        options.with_ours,
-        images=None if options.images is None else str(options.images.resolve()),
+    target: Target = typer.Argument(_ALL, help="all: the paper's, without convergence.")
+    runs: int | None = typer.Option(
+        None, min=1, help="Runs: 10, at most 5 in table1; 30 in convergence."
     )
+    jobs: int = _JOBS
+    output: Path = typer.Option(
+        Path("results"), "--output", "-o", help="Folder of the results."
+    )
+    seed: int = typer.Option(
+        0, min=0, help="Seed of the first run; run i has seed + i."
+    )
+    with_ours: bool = typer.Option(
+        False, "--with-ours", help="Add what is not in the paper, untuned."
+    )
+    images: Path | None = typer.Option(
+        None, help="Three images: a folder or sources.npy, not CC0 ones."
+    )
+    full: bool = typer.Option(
+        False, "--full", help="convergence: other sources, more samples."
+    )
+    samples: int = typer.Option(
+        100_000, min=10, help="Samples of a run on synthetic sources."
+    )
+    force: bool = _Again(help="Run everything again, and replace files of others.")
+    json: bool = JSON
+
+    def run(self) -> None:
+        """Run what is missing, and write the figures and the page."""
+        started = time.perf_counter()
+        console, folder = Console(json=self.json), self.output / "runs"
+        interrupted = (
+            f"Interrupted. Finished runs are kept in {folder}: the same command "
+            "continues (without --force)."
+        )
+        with console.session(interrupted=interrupted):
+            from bionica.circuits import paper
+            from bionica.circuits.sweep.run import Sweep
+
+            io.import_optional("matplotlib", "reproduce", "plot")
+            config = self.reproduction()
+            plans = paper.plans_of(config)
+            self.check_files(config, {setting for _, setting in plans})
+            form: dict[str, Any] = {"n_jobs": self.jobs or -1, "force": self.force}
+            sweeps = {
+                key: Sweep(plan, folder / "-".join(key), **form)
+                for key, plan in plans.items()
+            }
+            cases = [case for one in sweeps.values() for case in one.missing.values()]
+            ran = len(cases)
+            work = sum(case.cost for case in cases)
+            with console.progress(f"{ran:,} runs", work) as advance:
+                tables = {
+                    key: one.run(lambda case: advance(case.cost))
+                    for key, one in sweeps.items()
+                }
+            seconds = time.perf_counter() - started
+            target = str(self.target)
+            written = paper.write_reproduction(config, tables, self.output, target)
+            total = sum(len(one.outcomes) for one in sweeps.values())
+            summary = {"target": target, "runs": total, "ran": ran}
+            lines = [
+                f"{ran:,} of {total:,} runs in {seconds:.1f} s",
+                f"Look at {written['report']}",
+            ]
+            console.result(lines, {**summary, "seconds": round(seconds, 3), **written})
+
+    def reproduction(self) -> Any:
+        """Return what is to be run."""
+        from bionica.circuits import paper
+
+        names: tuple[str, ...] = (str(self.target),)
+        runs = 10
+        if self.target == "all":
+            names = paper.EXPERIMENTS
+        if self.target == "convergence":
+            names = tuple(paper.MAPS)[: 4 if self.full else 2]
+            runs = paper.MATRICES
+        return paper.Reproduction(
+            names,
+            self.runs or runs,
+            self.seed,
+            self.samples,
+            self.with_ours,
+            images=None if self.images is None else str(self.images.resolve()),
+        )
+
+    def check_files(self, config: Any, settings: set[str]) -> None:
+        """Raise before the first run if images or the folder cannot be used."""
+        from bionica.circuits.paper.figures import check_images
+        from bionica.circuits.paper.page import file_names
+
+        images = self.images
+        if "images" in settings:
+            check_images(config.images)
+        elif images is not None:
+            raise typer.BadParameter(f"--images is for figure5, not for {self.target}")
+        inputs = []
+        if images is not None:
+            inputs = [file for file in (images, *images.glob("*")) if file.is_file()]
+        names = file_names(config.experiments, str(self.target))
+        io.check_folder(self.output, names, inputs, replace=self.force)
 
 
-def _check_reproduction(options: ReproduceOptions, config: Any, plans: Any) -> None:
-    """Raise before the first run if images or the folder of results cannot be used."""
-    from bionica.circuits.paper.figures import check_images
-    from bionica.circuits.paper.page import file_names
-
-    images = options.images
-    if "images" in {setting for _, setting in plans}:
-        check_images(config.images)
-    elif images is not None:
-        raise typer.BadParameter(f"--images is for figure5, not for {options.target}")
-    inputs = []
-    if images is not None:
-        inputs = [file for file in (images, *images.glob("*")) if file.is_file()]
-    names = file_names(config.experiments, options.target.value)
-    io.check_folder(options.output, names, inputs, replace=options.force)
-
+reproduce = command(Reproduce)
 
 # ------------------------------------------------------------------------------ sweep
 
 
-@dataclass(kw_only=True)
-class SweepOptions:
-    """Options of `bionica sweep`."""
-
-    plan: Annotated[
-        Path | None,
-        typer.Argument(metavar="PLAN", help="A TOML file; --example prints one."),
-    ] = None
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="Folder; PLAN-results by default."),
-    ] = None
-    jobs: Annotated[int, typer.Option(min=0, help="Processes; 0: one per core.")] = 0
-    scheduler: Annotated[
-        str | None,
-        typer.Option(metavar="ADDRESS", help="Dask cluster, tcp://host:8786."),
-    ] = None
-    json: Annotated[
-        bool, typer.Option("--json", help="Print the findings as JSON.")
-    ] = False
-    force: Annotated[
-        bool,
-        typer.Option("--force", help="Run everything again, and replace the results."),
-    ] = False
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")
-    ] = False
-    dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", help="Check the plan and say what it would run."),
-    ] = False
-    example: Annotated[
-        bool,
-        typer.Option("--example", help="Print a plan: the paper's grid search, d = 3."),
-    ] = False
-
-
-@with_options(SweepOptions)
-def sweep(options: SweepOptions) -> None:
+@dataclass
+class Sweep:
     """Run many networks at once: every setting of a plan, on every data set,
     from every seed.
 
@@ -284,88 +218,100 @@ def sweep(options: SweepOptions) -> None:
     \b
     bionica sweep --example > plan.toml
     bionica sweep plan.toml
-    bionica sweep plan.toml -o results --scheduler tcp://head:8786
     """  # noqa: D301
-    plan = options.plan
-    if options.example:
-        from bionica.circuits.paper import paper_grid
 
-        typer.echo(paper_grid(), nl=False)
-        return
-    if plan is None:
-        message = "PLAN is missing: bionica sweep --example > plan.toml makes one"
-        raise typer.BadParameter(message)
-    from bionica.circuits.sweep.run import Sweep
-
-    folder = options.output or Path(f"{plan.stem}-results")
-    console = Console(json=options.json, quiet=options.quiet)
-    interrupted = (
-        f"Interrupted. Finished cases are kept in {folder}: the same command continues."
+    plan: Path | None = typer.Argument(
+        None, metavar="PLAN", help="A TOML file; --example prints one."
     )
-    with console.session(interrupted=interrupted):
-        own = str(plan.resolve().parent)
-        if own not in sys.path:
-            sys.path.append(own)  # for the user's own estimators
-        ready = Sweep(
-            plan,
-            folder,
-            n_jobs=options.jobs or -1,
-            scheduler=options.scheduler,
-            force=options.force,
+    output: Path | None = typer.Option(
+        None, "--output", "-o", help="Folder; PLAN-results by default."
+    )
+    jobs: int = _JOBS
+    json: bool = JSON
+    force: bool = _Again(help="Run everything again, and replace the results.")
+    quiet: bool = QUIET
+    dry_run: bool = typer.Option(
+        False, "--dry-run", help="Check the plan and say what it would run."
+    )
+    example: bool = typer.Option(
+        False, "--example", help="Print a plan: the paper's grid search, d = 3."
+    )
+
+    def run(self) -> None:
+        """Run what is missing, and write the table."""
+        if self.example:
+            from bionica.circuits.paper import paper_grid
+
+            typer.echo(paper_grid(), nl=False)
+            return
+        if self.plan is None:
+            message = "PLAN is missing: bionica sweep --example > plan.toml makes one"
+            raise typer.BadParameter(message)
+        from bionica.circuits.sweep.run import RESULTS
+        from bionica.circuits.sweep.run import Sweep as Run
+
+        started = time.perf_counter()
+        folder = self.output or Path(f"{self.plan.stem}-results")
+        console = Console(json=self.json, quiet=self.quiet)
+        interrupted = (
+            f"Interrupted. Finished cases are kept in {folder}: the same command "
+            "continues."
         )
-        before, total = len(ready.outcomes), len(ready.outcomes) + len(ready.missing)
-        summary: dict[str, Any] = {"cases": total, "finished before": before}
-        summary["engine"] = ready.engine
-        if options.dry_run:
-            lines = _described(ready, folder)
-        else:
-            lines, results = _run_cases(ready, folder, console)
-            summary |= results
-        console.result(lines, summary | {"notes": console.notes})
+        with console.session(interrupted=interrupted):
+            own = str(self.plan.resolve().parent)
+            if own not in sys.path:
+                sys.path.append(own)  # for the user's own estimators
+            plan = Run(self.plan, folder, n_jobs=self.jobs or -1, force=self.force)
+            before, missing = len(plan.outcomes), len(plan.missing)
+            summary: dict[str, Any] = {"cases": before + missing}
+            summary["finished before"] = before
+            summary["engine"] = plan.engine
+            if self.dry_run:
+                lines = _described(plan.plan)
+                lines.append(
+                    f"{before} of {before + missing:,} cases are in {folder}; the "
+                    f"others would run on {plan.engine}"
+                )
+            else:
+                table = _run_cases(plan, console)
+                seconds = time.perf_counter() - started
+                failed = len({row["case"] for row in table if row["status"] != "ok"})
+                lines = [
+                    f"{missing:,} of {before + missing:,} cases ran in {seconds:.1f} s "
+                    f"on {plan.engine}"
+                ]
+                best = table.best()
+                lines += [_best(row, table.swept) for row in best]
+                if failed:
+                    lines.append(f"{failed:,} cases failed: see the column status")
+                output = str(folder / RESULTS)
+                lines.append(f"Wrote {output}")
+                summary |= {"seconds": round(seconds, 3), "failed": failed}
+                summary |= {"best": best, "output": output}
+            console.result(lines, summary | {"notes": console.notes})
 
 
-def _described(ready: Any, folder: Path) -> list[str]:
-    """Say what a sweep would run."""
-    plan, there = ready.plan, len(ready.outcomes)
+sweep = command(Sweep)
+
+
+def _described(plan: Any) -> list[str]:
+    """Say what a plan would run."""
     networks = ", ".join(
         f"{network.label} ({counted(len(network.settings), 'settings')})"
         for network in plan.networks
     )
     data = ", ".join(f"{data.name} ({data.n_samples:,} samples)" for data in plan.data)
-    total = there + len(ready.missing)
-    return [
-        f"{networks} on {data}, {counted(len(plan.seeds), 'seeds')} of each",
-        f"{there} of {total:,} cases are in {folder}; the others would run on "
-        f"{ready.engine}",
-    ]
+    return [f"{networks} on {data}, {counted(len(plan.seeds), 'seeds')} of each"]
 
 
-def _run_cases(
-    ready: Any, folder: Path, console: Console
-) -> tuple[list[str], dict[str, Any]]:
-    """Run what is missing of a sweep, and return the result in words and as data."""
-    from bionica.circuits.sweep.run import RESULTS
-
-    started = time.perf_counter()
-    missing = len(ready.missing)
-    total = len(ready.outcomes) + missing
-    work = sum(case.cost for case in ready.missing.values())
-
+def _run_cases(plan: Any, console: Console) -> Any:
+    """Run what is missing of a sweep, and return the table."""
+    total = len(plan.outcomes) + len(plan.missing)
+    work = sum(case.cost for case in plan.missing.values())
     with console.progress("Cases", work) as advance:
-        table = ready.run(
-            lambda case: advance(case.cost, f"{len(ready.outcomes):,} of {total:,}")
+        return plan.run(
+            lambda case: advance(case.cost, f"{len(plan.outcomes):,} of {total:,}")
         )
-    seconds = time.perf_counter() - started
-    failed = len({row["case"] for row in table if row["status"] != "ok"})
-    best = table.best()
-    lines = [f"{missing:,} of {total:,} cases ran in {seconds:.1f} s on {ready.engine}"]
-    lines += [_best(row, table.swept) for row in best]
-    if failed:
-        lines.append(f"{failed:,} cases failed: see the column status")
-    output = str(folder / RESULTS)
-    lines.append(f"Wrote {output}")
-    results = {"seconds": round(seconds, 3), "failed": failed}
-    return lines, results | {"best": best, "output": output}
 
 
 def _best(row: dict[str, Any], swept: list[str]) -> str:

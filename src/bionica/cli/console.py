@@ -22,14 +22,13 @@ import platform
 import select
 import signal
 import sys
-import threading
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import MISSING, fields
-from functools import wraps
-from inspect import Parameter, Signature
+from functools import partial, wraps
+from importlib import metadata
+from operator import methodcaller
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -45,6 +44,13 @@ from bionica.core.errors import (
 )
 from bionica.core.files import is_disk_full
 from bionica.io.reader import log_records
+
+_Talk = partial(typer.Option, rich_help_panel="What is printed and replaced")
+FORCE = _Talk(False, "--force", help="Replace files that exist.")
+JSON = _Talk(
+    False, "--json", help="Print one line of JSON in place of everything else."
+)
+QUIET = _Talk(False, "--quiet", "-q", help="Print nothing but errors.")
 
 #: ClickException: typer has no name of its own for it, and may or may not bring its own
 #: click.
@@ -92,11 +98,9 @@ def as_in_shell(name: str, text: str) -> str:
     if text and not text.startswith("="):
         sentence = REMEDIES.get(name, text)
         return sentence[0].upper() + sentence[1:] if text[0].isupper() else sentence
-    if name + text in OPTIONS:
-        return OPTIONS[name + text]
-    if name in OPTIONS:
-        return f"{OPTIONS[name]} {text.removeprefix('=')}".strip()
-    return as_in_python(name, text)
+    if name + text in OPTIONS or name not in OPTIONS:
+        return OPTIONS.get(name + text) or as_in_python(name, text)
+    return f"{OPTIONS[name]} {text[1:]}".strip()
 
 
 def one_line(text: str) -> str:
@@ -116,29 +120,35 @@ def explain(error: Exception) -> tuple[str, int]:
     if isinstance(error, MemoryError):
         return (
             "out of memory: use smaller data or fewer processes; very many mixtures "
-            "may be samples (--axis)",
-            1,
-        )
-    if isinstance(error, OSError) and is_disk_full(error):
-        return (
-            f"the disk is full ({error.strerror}): free some space, or write "
-            "elsewhere; nothing was left",
-            1,
-        )
-    if isinstance(error, OSError):
-        return f"{error.filename}: {error.strerror}" if error.filename else str(
-            error
+            "may be samples (--axis)"
         ), 1
-    about_input = isinstance(
-        error, ValueError | ArithmeticError | ImportError | RuntimeError
-    )
+    if isinstance(error, OSError):
+        text = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        if is_disk_full(error):
+            text = (
+                f"the disk is full ({error.strerror}): free some space, or write "
+                "elsewhere; nothing was left"
+            )
+        return text, 1
+    kinds = (ValueError, ArithmeticError, ImportError, RuntimeError)
     # Not that of a library that was called with wrong arguments.
     *_, (frame, _) = traceback.walk_tb(error.__traceback__)
     is_ours = str(frame.f_globals.get("__name__")).startswith("bionica.")
-    if isinstance(error, BionicaError) or (about_input and is_ours):
+    if isinstance(error, BionicaError) or (is_ours and isinstance(error, kinds)):
         return message_of(error), 1
     what = f"{type(error).__name__}: {error}"
     return f"unforeseen, please report it to the developers: {what}"[:400], 70
+
+
+def command(cls: Any) -> Callable[..., None]:
+    """Return a command whose options are the fields of a dataclass, which it runs."""
+
+    @wraps(cls)
+    def run(**given: Any) -> None:
+        cls(**given).run()
+
+    run.__annotations__ = get_type_hints(cls, include_extras=True)
+    return run
 
 
 def _flags_without_type(parameters: list[Any]) -> list[Any]:
@@ -146,33 +156,6 @@ def _flags_without_type(parameters: list[Any]) -> list[Any]:
         if getattr(parameter, "is_flag", False):
             parameter.metavar = " "
     return parameters
-
-
-def with_options(cls: Any) -> Callable[[Callable[[Any], None]], Callable[..., None]]:
-    """Let a command take one `cls`, a dataclass whose fields typer sees as options."""
-    hints = get_type_hints(cls, include_extras=True)
-
-    def decorate(command: Callable[[Any], None]) -> Callable[..., None]:
-        @wraps(command)
-        def run(**given: Any) -> None:
-            command(cls(**given))
-
-        options = []
-        for field in fields(cls):
-            default = Parameter.empty if field.default is MISSING else field.default
-            options.append(
-                Parameter(
-                    field.name,
-                    Parameter.KEYWORD_ONLY,
-                    default=default,
-                    annotation=hints[field.name],
-                )
-            )
-        run.__signature__ = Signature(options)  # type: ignore[attr-defined]
-        run.__annotations__ = hints
-        return run
-
-    return decorate
 
 
 def _open_standard_streams() -> None:
@@ -191,11 +174,11 @@ class OneLineGroup(TyperGroup):
     """The commands. What they do not handle themselves ends in one line."""
 
     def get_params(self, ctx: Any) -> Any:
-        """Return the options. Flags have no type in the help."""
+        """Return the options."""
         return _flags_without_type(super().get_params(ctx))
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return a command; its flags have no type either."""
+        """Return a command."""
         command = super().get_command(ctx, cmd_name)
         if command:
             _flags_without_type(command.get_params(ctx))
@@ -213,9 +196,7 @@ class OneLineGroup(TyperGroup):
             raise typer.Exit(130) from None
         except Exception as error:
             message, status = explain(error)
-            with suppress(
-                OSError
-            ):  # standard error is closed: the status still says it
+            with suppress(OSError):  # standard error is closed
                 if ctx.params.get("debug"):
                     typer.echo(traceback.format_exc(), err=True, nl=False)
                 elif status == 70:
@@ -232,7 +213,9 @@ class Console:
     def __init__(
         self, *, json: bool = False, quiet: bool = False, data_on_stdout: bool = False
     ) -> None:
-        self.json, self.quiet, self.data_on_stdout = json, quiet, data_on_stdout
+        self.json = json
+        self.quiet = quiet
+        self.data_on_stdout = data_on_stdout
         self.silent = json or quiet  # nothing but errors and the result is printed
         self.notes: list[str] = []
 
@@ -248,15 +231,18 @@ class Console:
                 self.notes.append(message)
                 self.say(f"Note: {message}")
 
+    def note_input(self, reader: Any) -> None:
+        """Note what a reader left out, or took for a header."""
+        self.note(*(Message("{}: {}", reader.name, note) for note in reader.notes))
+
     def result(self, lines: Iterable[str], data: Any) -> None:
         """Print the result: `lines`, or with --json `data` as one line."""
-        if self.json:
-            finite = jsons.loads(
-                jsons.dumps(data), parse_constant=lambda _: None
-            )  # JSON has no NaN and no infinity
-            typer.echo(jsons.dumps(finite), err=self.data_on_stdout)
-        elif not self.quiet:
-            typer.echo("\n".join(map(one_line, lines)), err=self.data_on_stdout)
+        text = "\n".join(map(one_line, lines))
+        if self.json:  # JSON has no NaN and no infinity
+            text = jsons.dumps(data, default=methodcaller("tolist"))
+            text = jsons.dumps(jsons.loads(text, parse_constant=lambda _: None))
+        if self.json or not self.quiet:
+            typer.echo(text, err=self.data_on_stdout)
 
     @contextmanager
     def progress(self, title: str, total: float) -> Iterator[Callable[..., None]]:
@@ -283,18 +269,13 @@ class Console:
         Ctrl-C or SIGTERM.
         """
 
-        def show(
-            record: logging.LogRecord,
-        ) -> None:  # for example that a loop is compiled
-            (self.note if record.levelno >= logging.WARNING else self.say)(
-                record.getMessage()
-            )
+        def show(record: logging.LogRecord) -> None:  # that a loop is compiled, ...
+            say = self.note if record.levelno >= logging.WARNING else self.say
+            say(record.getMessage())
 
+        interrupt = signal.getsignal(signal.SIGINT)
         before = _handle(
-            {
-                signal.SIGINT: signal.getsignal(signal.SIGINT),
-                signal.SIGTERM: signal.default_int_handler,
-            }
+            {signal.SIGINT: interrupt, signal.SIGTERM: signal.default_int_handler}
         )
         try:
             with warnings.catch_warnings(), log_records("bionica", logging.INFO, show):
@@ -311,15 +292,10 @@ class Console:
 
 
 def _handle(handlers: dict[Any, Any]) -> dict[Any, Any]:
-    """Set the handlers of signals, which only the main thread may do, and return those
-    before.
-    """
-    is_main = threading.current_thread() is threading.main_thread()
-    return {
-        number: signal.signal(number, handler)
-        for number, handler in handlers.items()
-        if is_main
-    }
+    """Set the handlers of signals, and return those before."""
+    with suppress(ValueError):  # only the main thread may
+        return {number: signal.signal(number, do) for number, do in handlers.items()}
+    return {}
 
 
 @contextmanager
@@ -337,7 +313,9 @@ class StandardInput:
     """Standard input. Ctrl-C and SIGTERM always end a read."""
 
     def __init__(self, stream: Any) -> None:
-        self._stream, self._descriptor, self._interrupted = stream, None, False
+        self._stream = stream
+        self._descriptor = None
+        self._interrupted = False
         with suppress(OSError):  # it has no descriptor
             self._descriptor = stream.fileno() if os.name == "posix" else None
 
@@ -360,9 +338,8 @@ class StandardInput:
         while not self._interrupted:
             if self._descriptor is None:
                 return bytes(getattr(self._stream, "read1", self._stream.read)(n))
-            if select.select([self._descriptor], [], [], 0.5)[
-                0
-            ]:  # not for ever: a signal is not always seen by a read
+            # not for ever: a signal is not always seen by a read
+            if select.select([self._descriptor], [], [], 0.5)[0]:
                 return os.read(self._descriptor, n)
         raise KeyboardInterrupt
 
@@ -386,7 +363,7 @@ _PACKAGES = {
 
 def versions() -> str:
     """Return the versions of what matters, and where compiled loops are cached."""
-    from bionica import __version__
+    from bionica import __version__, engine
 
     lines = [
         f"bionica {__version__}",
@@ -395,31 +372,18 @@ def versions() -> str:
     for extra, names in _PACKAGES.items():
         found = ", ".join(f"{name} {_version_of(name)}" for name in names)
         lines.append(f"{extra}: {found}")
-    return "\n".join([*lines, f"compiled loops: {_cache()}"])
+    beside = Path(engine.__file__).parent / "__pycache__"
+    cache = Path(os.environ.get("NUMBA_CACHE_DIR") or beside)
+    line = f"compiled loops: {cache}"
+    if not os.access(cache if cache.exists() else cache.parent, os.W_OK):
+        line += (
+            " cannot be written to, so processes may compile again: set NUMBA_CACHE_DIR"
+        )
+    return "\n".join([*lines, line])
 
 
 def _version_of(name: str) -> str:
     """Return the version of the package that is imported, the first on the path."""
-    from importlib import metadata
-
-    found = next(iter(metadata.distributions(name=name)), None)
-    return "missing" if found is None else found.version
-
-
-def _cache() -> str:
-    """Return the folder of Numba's cache, or why there is none."""
-    from bionica import engine
-
-    if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
-        return (
-            "the JIT is off (NUMBA_DISABLE_JIT): everything runs interpreted, hundreds "
-            "of times slower"
-        )
-    beside = Path(engine.__file__).parent / "__pycache__"
-    folder = Path(os.environ.get("NUMBA_CACHE_DIR") or beside)
-    if os.access(folder if folder.exists() else folder.parent, os.W_OK):
-        return str(folder)
-    return (
-        f"{folder} cannot be written to, so processes may compile again: set "
-        "NUMBA_CACHE_DIR"
-    )
+    with suppress(metadata.PackageNotFoundError):
+        return metadata.version(name)
+    return "missing"

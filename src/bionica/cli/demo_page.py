@@ -28,13 +28,8 @@ WORDS = (
     "the others are not in it. The paper repairs weights of Algorithms 1 and 2 in rare "
     "cases (appendix C, `repairs_`); these repairs are not all local."
 )
-TIMES = (
-    300,
-    1_000,
-    3_000,
-    10_000,
-    30_000,
-)  # pixels after which networks are shown, beside the end
+#: Pixels after which networks are shown, beside the end.
+TIMES = (300, 1_000, 3_000, 10_000, 30_000)
 
 
 class DemoNetwork(NamedTuple):
@@ -46,31 +41,32 @@ class DemoNetwork(NamedTuple):
     sentence: str
 
 
+_PAPER, _OURS = "the paper", "bionica"
 NETWORKS = {
     "Algorithm 1": DemoNetwork(
         "InterneuronNICA",
-        "the paper",
+        _PAPER,
         "yes",
         "Algorithm 1 of the paper: neurons inhibit each other through interneurons. "
         "Each synapse learns from its two neurons.",
     ),
     "Algorithm 2": DemoNetwork(
         "TwoCompartmentNICA",
-        "the paper",
+        _PAPER,
         "yes",
         "Algorithm 2 of the paper: neurons with a dendrite and a soma. Each synapse "
         "learns from its two neurons.",
     ),
     "LocalNICA": DemoNetwork(
         "LocalNICA",
-        "bionica",
+        _OURS,
         "yes",
         "Not in the paper: neurons as in Algorithm 2, with other rules, which are "
         "local too and need no tuning.",
     ),
     "StreamingNICA": DemoNetwork(
         "StreamingNICA",
-        "bionica",
+        _OURS,
         "no",
         "Not in the paper, not local and not a circuit: an algorithm for data. The "
         "numbers are its unmixing matrix.",
@@ -141,15 +137,23 @@ def run(seed: int, console: Console) -> tuple[dict[str, Any], bytes, bytes]:
             orders = [rng.permutation(len(X)) for _ in range(RUNS)]
             found[title], slides = {}, dict[str, list[str]]()
             for name, about in NETWORKS.items():
-                moments, errors = _median_run(about, problem, X, orders, seed)
-                curve = {moment.t: moment.error for moment in moments}
-                error = curve[len(X)]
+                networks, errors = _median_run(about, problem, X, orders, seed)
+                curve, slides[name] = {}, []
+                for t, network in networks.items():
+                    Y, error = _outputs(problem.S, network, X)
+                    curve[t] = error
+                    caption = f"{t:,} of {len(X):,} pixels: error {_short(error)}"
+                    slides[name].append(
+                        text(about.sentence)
+                        + text(caption, "p", "caption")
+                        + _pictures(problem, "output", Y, "Recovered pictures.")
+                        + _synapses(network)
+                    )
                 result = {"error": error, "errors": sorted(errors), "curve": curve}
                 found[title][name] = about._asdict() | result
-                slides[name] = [_slide(about, problem.shape, each) for each in moments]
                 advance(1, f"{title}: {name}, error {_short(error)}")
-                if (title, name) == ("Photographs", "StreamingNICA"):
-                    picture = _separation(problem, X, moments[-1].Y)
+            if title == "Photographs":  # and StreamingNICA, the last network
+                picture = _separation(problem, X, Y)
             section = _section(title, problem, X, found[title], slides)
             sections.append((title, section))
     own = "`bionica separate mixed-1.png mixed-2.png mixed-3.png -o recovered.png`"
@@ -178,55 +182,28 @@ def result_lines(findings: dict[str, Any]) -> list[str]:
     return lines
 
 
-class Moment(NamedTuple):
-    """A network after t pixels, its outputs for all of them, and their error."""
-
-    t: int
-    network: Any
-    Y: Any
-    error: float
-
-
 def _median_run(
     about: DemoNetwork, problem: Problem, X: Any, orders: list[Any], seed: int
-) -> tuple[list[Moment], list[float]]:
-    """Learn in each order; return the run with the median error, and all errors."""
-    runs = []
-    for i, order in enumerate(orders):
-        networks = _learn(about, problem, X[order], seed + i)
-        runs.append(networks)
-    errors = [_outputs(problem.S, networks[len(X)], X)[1] for networks in runs]
-    median = runs[errors.index(median_low(errors))]
-    moments = [
-        Moment(t, network, *_outputs(problem.S, network, X))
-        for t, network in median.items()
-    ]
-    return moments, errors
+) -> tuple[dict[int, Any], list[float]]:
+    """Learn in each order; return the run with the median error, and all errors.
 
-
-def _separation(problem: Problem, X: Any, Y: Any) -> bytes:
-    """Return a picture of the sources, the mixtures and what was recovered."""
-    from bionica.metrics import match_sources
-
-    Y = Y[:, match_sources(problem.S, Y).permutation]
-    rows = (("Sources", problem.S), ("Mixtures", X), ("Recovered", Y))
-    captions = [(("", name, ""), images) for name, images in rows]
-    return _draw_images(problem.shape, 7.0, "png", *captions)
-
-
-def _learn(about: DemoNetwork, problem: Problem, X: Any, seed: int) -> dict[int, Any]:
-    """Return the network as it is after each of `TIMES` and at the end of X."""
+    A run is the network after each of `TIMES` and at the end of X.
+    """
     import bionica
 
     cls = getattr(bionica, about.cls)
-    if about.origin == "the paper":
-        network = cls.as_published(problem.setting, random_state=seed)
-    else:
-        network = cls(problem.S.shape[1], random_state=seed)
-    networks = {}
-    for begin, end in pairwise((0, *TIMES, len(X))):
-        networks[end] = deepcopy(network.partial_fit(X[begin:end]))
-    return networks
+    runs: list[dict[int, Any]] = []
+    errors = []
+    for i, order in enumerate(orders):
+        if about.origin == _PAPER:
+            network = cls.as_published(problem.setting, random_state=seed + i)
+        else:
+            network = cls(problem.S.shape[1], random_state=seed + i)
+        runs.append({})
+        for begin, end in pairwise((0, *TIMES, len(X))):
+            runs[i][end] = deepcopy(network.partial_fit(X[order[begin:end]]))
+        errors.append(_outputs(problem.S, network, X)[1])
+    return runs[errors.index(median_low(errors))], errors
 
 
 def _outputs(S: Any, network: Any, X: Any) -> tuple[Any, float]:
@@ -240,11 +217,19 @@ def _outputs(S: Any, network: Any, X: Any) -> tuple[Any, float]:
 
 def _short(error: float) -> str:
     """Return two digits of an error, without an exponent."""
-    return (
-        "below 0.00001"
-        if error < 1e-5
-        else np.format_float_positional(error, 2, fractional=False, trim="-")
-    )
+    if error < 1e-5:
+        return "below 0.00001"
+    return np.format_float_positional(error, 2, fractional=False, trim="-")
+
+
+def _separation(problem: Problem, X: Any, Y: Any) -> bytes:
+    """Return a picture of the sources, the mixtures and what was recovered."""
+    from bionica.metrics import match_sources
+
+    Y = Y[:, match_sources(problem.S, Y).permutation]
+    rows = {"Sources": problem.S, "Mixtures": X, "Recovered": Y}
+    captions = [(("", name, ""), images) for name, images in rows.items()]
+    return _draw_images(problem.shape, 7.0, "png", *captions)
 
 
 def _draw_images(
@@ -257,49 +242,31 @@ def _draw_images(
     from bionica.core.page import figure_bytes
 
     figure = Figure(figsize=(width, 0.4 * width * len(rows)))
-    for axes, (names, Y) in zip(
-        figure.subplots(len(rows), len(rows[0][0]), squeeze=False), rows, strict=True
-    ):
+    grid = figure.subplots(len(rows), len(rows[0][0]), squeeze=False)
+    for axes, (names, Y) in zip(grid, rows, strict=True):
         plot.images(Y, shape, names=names, axes=axes)
-    figure.subplots_adjust(
-        0, 0, 1, 1 - 0.15 / len(rows), 0.03
-    )  # a layout that needs no time
+    # a layout that needs no time
+    figure.subplots_adjust(0, 0, 1, 1 - 0.15 / len(rows), 0.03)
     return figure_bytes(figure, kind)
 
 
-def _slide(about: DemoNetwork, shape: tuple[int, int], moment: Moment) -> str:
-    """Return the pictures that the neurons of a network recover, and its circuit."""
-    from matplotlib.figure import Figure
+def _pictures(problem: Problem, noun: str, Y: Any, caption: str) -> str:
+    """Return the columns of Y as numbered pictures."""
+    from bionica.core.page import picture
 
+    names = [f"{noun} {i + 1}" for i in range(Y.shape[1])]
+    drawn = _draw_images(problem.shape, 3.6, "jpeg", (names, Y))
+    return picture(drawn, caption, "jpeg")
+
+
+def _synapses(network: Any) -> str:
+    """Return a drawing of a circuit, or of the matrix of what is none."""
     from bionica.circuits import plot
-    from bionica.core.page import figure_bytes, picture, text
+    from bionica.core.page import drawing
 
-    t, network, Y, error = moment
-    names, mixtures = _numbered("output", Y), _numbered("mixture", Y)
-    caption = f"{t:,} of {len(Y):,} pixels: error {_short(error)}"
-    figure = Figure(figsize=(4.4, 2.8))
-    if about.cls == "StreamingNICA":
-        plot.weights(
-            network.components_,
-            rows=names,
-            columns=mixtures,
-            ax=figure.add_axes((0.2, 0.2, 0.75, 0.7)),
-        )
-    else:
-        plot.circuit(network, ax=figure.add_axes((0, 0.1, 1, 0.9)))
-    circuit = picture(figure_bytes(figure, "svg"), "", alt=f"Synapses. {caption}")
-    recovered = picture(
-        _draw_images(shape, 3.6, "jpeg", (names, Y)),
-        "",
-        "jpeg",
-        f"Recovered pictures. {caption}",
-    )
-    return text(about.sentence) + text(caption, "p", "caption") + recovered + circuit
-
-
-def _numbered(noun: str, Y: Any) -> list[str]:
-    """Return a name for each column."""
-    return [f"{noun} {i + 1}" for i in range(Y.shape[1])]
+    if type(network).__name__ == "StreamingNICA":
+        return drawing("Unmixing matrix.", 4.4, 2.8, plot.weights, network.components_)
+    return drawing("Synapses.", 4.4, 2.8, plot.circuit, network)
 
 
 def _section(
@@ -312,43 +279,15 @@ def _section(
     """Return the section of a problem: what was mixed, the networks at work, and their
     errors.
     """
-    from bionica.core.page import beside, drawing, picture, slides, table, text
+    from bionica.core.page import beside, slides, table, text
 
-    def curves(ax: Any) -> None:
-        for name, finding in found.items():
-            ax.loglog(
-                list(finding["curve"]),
-                list(finding["curve"].values()),
-                "o-",
-                ms=4,
-                label=name,
-            )
-        ax.set(xlabel="pixels seen", ylabel="mean squared error")
-        ax.grid(alpha=0.25)
-        ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2, frameon=False)
-
-    def pictures(name: str, caption: str, Y: Any) -> str:
-        names = _numbered(name, Y)
-        return picture(
-            _draw_images(problem.shape, 3.6, "jpeg", (names, Y)), caption, "jpeg"
-        )
-
-    inputs = [
-        pictures("source", "The sources, which no network sees.", problem.S),
-        pictures(
-            "mixture", "The mixtures, which all networks see, one pixel at a time.", X
-        ),
-        text(problem.why),
-    ]
+    sources = "The sources, which no network sees."
+    mixtures = "The mixtures, which all networks see, one pixel at a time."
+    inputs = _pictures(problem, "source", problem.S, sources)
+    inputs += _pictures(problem, "mixture", X, mixtures) + text(problem.why)
+    at_work = slides(title, shown, "pixels seen", problem.first)
     rows = [(name, of["local"], _short(of["error"])) for name, of in found.items()]
-    caption = "Error against pixels seen, both logarithmic."
-    numbers = beside(
-        table(("network", "local", "error"), rows), drawing(caption, 4.4, 3.2, curves)
-    )
     return [
-        beside(
-            f"<div>{''.join(inputs)}</div>",
-            slides(title, shown, "pixels seen", problem.first),
-        ),
-        numbers,
+        beside(f"<div>{inputs}</div>", at_work),
+        table(("network", "local", "error"), rows),
     ]

@@ -1,4 +1,4 @@
-"""One run of `separate`: a file or a stream is fitted, transformed and judged.
+"""`separate`: a file or a stream is fitted, transformed and judged.
 
 A file is fitted by `bionica.separate`, if it is large on evenly spread samples of
 32 MiB, and then transformed block by block. A pipe, and a file with --horizon, is a
@@ -14,10 +14,11 @@ import shlex
 import sys
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass, field
-from decimal import Decimal
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -28,15 +29,25 @@ import typer
 import bionica
 from bionica import io
 from bionica.cli.console import (
+    FORCE,
+    JSON,
+    QUIET,
     Console,
     StandardInput,
+    command,
     counted,
     ignore_broken_pipe,
     one_line,
 )
-from bionica.cli.options import AUTO, CLASSES, OFFLINE, SeparateOptions
-from bionica.core.errors import Message
+from bionica.cli.mixtures import (
+    ReadingOptions,
+    default_output,
+    differing_channel,
+    energies,
+    share_of,
+)
 from bionica.core.files import complete_files
+from bionica.mixtures.methods import METHODS
 
 #: Bytes of float64 that are fitted, in about 8 times the memory, and by which a stream
 #: is judged at its end.
@@ -48,620 +59,637 @@ SAVE_EVERY = 30.0
 #: Sources whose uncertainty is printed: the least sure ones.
 _NAMED = 8
 _NUMBERED = re.compile(r"source_(\d{1,9})")
+_NOISE = re.compile(r"estimate|poisson|\d*\.?\d+([eE][-+]?\d+)?")
+_COUNT = re.compile(r"auto|0*[1-9]\d{0,8}", re.ASCII)
+
+Method = StrEnum("Method", ["auto", *METHODS])  # type: ignore[misc]
+Scale = StrEnum("Scale", ["variance", "mean", "sum"])
+_AUTO = Method("auto")
+
+_Model = partial(typer.Option, rich_help_panel="The model")
+_Stream = partial(typer.Option, rich_help_panel="Pipes, and mixing that changes")
+
+_INPUT_HELP = (
+    "Mixtures: .csv .tsv .xlsx .npy .npz .parquet .h5 .mat .zarr, images, instruments, "
+    "or - (a pipe)."
+)
+_METHOD_HELP = (
+    "auto: cone (sources may be correlated), or batch (uncorrelated) if X has both "
+    "signs and it is better.\nstreaming: one pass,\nfor uncorrelated sources."
+)
 
 
 @dataclass
-class Separation:
-    """What the steps of one run of `separate` share."""
+class Separate(ReadingOptions):
+    """Find the nonnegative sources of mixtures, and how each of them enters the
+    mixtures: its spectrum.
 
-    options: SeparateOptions
-    console: Console
-    path: Path | None  # the file for the sources; None: standard output
-    reader: Any
-    origin: dict[str, float]  # what `apply` must know of the fit
-    started: float
-    known_names: list[str] = field(default_factory=list)  # of the first sources
+    \b
+    bionica separate spectra.csv --sources 3 --mixing pure.csv --report page.html
+    bionica separate red.png green.png blue.png -o recovered.png
+    instrument | bionica separate - --sources 3 | logger
 
+    Three lines say what was done, how large the error of each source is, and
+    which problems were found.
+    """  # noqa: D301
 
-# ------------------------------------------------------------------------------- a file
+    inputs: list[str] = typer.Argument(metavar="INPUT", help=_INPUT_HELP)
+    output: str | None = typer.Option(
+        None,
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="File for the sources [INPUT-sources.csv].",
+    )
+    sources: str = typer.Option("auto", metavar="N|auto", help="Number of sources.")
+    mixing: Path | None = typer.Option(
+        None, metavar="FILE", help="File for the spectra, a row each."
+    )
+    report: Path | None = typer.Option(
+        None, metavar="FILE", help="Page of pictures: page.html."
+    )
+    figures: Path | None = typer.Option(
+        None, metavar="FOLDER", help="Its figures as .pdf and .svg."
+    )
+    method: Method = _Model(_AUTO, metavar="NAME", help=_METHOD_HELP)
+    known: Path | None = _Model(
+        None, metavar="FILE", help="Known spectra, in the form of --mixing."
+    )
+    signed_mixing: bool = _Model(
+        False, "--signed-mixing", help="Spectra may be negative."
+    )
+    noise: str = _Model(
+        "estimate",
+        metavar="LEVEL|poisson",
+        help="Noise: poisson for counts [estimated].",
+    )
+    normalize: Scale = _Model(
+        Scale.variance, help="Scale; sum: their sum is near one (least squares)."
+    )
+    seed: int = _Model(
+        0, min=0, max=2**32 - 1, metavar="N", help="Same seed, same bits."
+    )
+    horizon: int | None = _Stream(
+        None, min=2, metavar="N", help="Remember about N samples; default: all."
+    )
+    model: Path | None = _Stream(
+        None, metavar="FILE", help="File for the fitted estimator (bionica.load)."
+    )
+    resume: bool = _Stream(False, "--resume", help="Continue a pipe from --model.")
+    force: bool = FORCE
+    json: bool = JSON
+    quiet: bool = QUIET
 
-
-def separate_file(run: Separation) -> None:
-    """Fit the input, or evenly spread samples of a large one, and transform it."""
-    reader, console = run.reader, run.console
-    X, labels, blocks = reader.sample_and_blocks(sample_size(reader))
-    n, is_large = reader.n_samples, len(X) < reader.n_samples
-    console.note(*(Message("{}: {}", reader.name, note) for note in reader.notes))
-    check_size(run, X.shape[1])
-    if is_large:
-        console.note(f"{len(X):,} evenly spread samples of {n:,} are fitted (32 MiB)")
-    if not reader.n_missing and "saturated" in run.origin:
-        console.note(f"--saturated {run.origin['saturated']:g}: no cell reaches it")
-    if reader.n_missing:
-        share = reader.n_missing / (n * X.shape[1])
-        console.note(
-            f"{reader.n_missing:,} cells ({share:.2g} of all) are missing: they are "
-            "estimated by the fit"
+    def run(self) -> None:
+        """Open the input, fit it, answer it and say what was found."""
+        self.started = time.monotonic()
+        self.from_pipe = self.inputs == ["-"]
+        self.check_options()
+        self.n_sources = None if self.sources == "auto" else int(self.sources)
+        self.path = self.sources_path()
+        self.targets = {
+            "model": self.model,
+            "mixing": self.mixing,
+            "report": self.report,
+            "figures": self.figures,
+        }
+        self.known_names: list[str] = []  # of the first sources
+        self.stop: BaseException | None = None  # what ended a pipe
+        self.is_complete = False  # unless the reader of standard output leaves
+        self.console = Console(
+            json=self.json, quiet=self.quiet, data_on_stdout=self.path is None
         )
-    network = fit(run, X, is_large)
-    Y = network.transform(X)
-    energy = energies(X, Y, network.mixing_).sum(axis=1)
-    run.origin["unexplained"] = share_of(energy)
-    run.origin["residual"] = float(energy[0]) / X.size
-    save_model(run, network)
-    with (
-        ignore_broken_pipe(),
-        open_output(run, network, Y.dtype) as writer,
-        console.progress("Writing", n) as advance,
-    ):
-        for block, beside in blocks:
-            writer.write(network.transform(block), beside)
-            advance(len(block))
-    finish(run, network, X, labels, n)
+        with self.console.session(interrupted="Interrupted: nothing was written"):
+            self.check_files()
+            self.fitted_with = self.origin()  # what `apply` must know
+            with self.open_input() as self.reader:
+                if self.from_pipe or self.horizon:
+                    self.separate_stream()
+                else:
+                    self.separate_file()
+
+    # --- before anything is read
+
+    def check_options(self) -> None:
+        """Raise if options are wrong, or contradict each other."""
+        asks_for_cone = (
+            self.known is not None
+            or self.signed_mixing
+            or self.normalize != "variance"
+            or self.noise != "estimate"
+        )
+        wrong = ""
+        if not _COUNT.fullmatch(self.sources):
+            wrong = (
+                f"--sources {self.sources[:40]!r} is neither a number of sources (1 or "
+                "more) nor auto"
+            )
+        elif "-" in self.inputs and not self.from_pipe:
+            wrong = "give either - (standard input) or files"
+        elif self.from_pipe and self.axis == 1:
+            wrong = "--axis 1 needs a file: every line of a pipe is a sample"
+        elif self.resume and not (self.from_pipe and self.model):
+            wrong = "--resume continues a pipe: give - as INPUT, and --model"
+        elif self.method == "batch" and (self.from_pipe or self.horizon):
+            wrong = "--method batch does not learn sample by sample: choose another"
+        elif not _NOISE.fullmatch(self.noise):
+            wrong = (
+                f"--noise {self.noise[:40]!r} is neither poisson nor a standard "
+                "deviation"
+            )
+        elif asks_for_cone and self.method not in ("auto", "cone"):
+            wrong = (
+                "--known, --signed-mixing, --noise and --normalize need --method cone"
+            )
+        if wrong:
+            raise typer.BadParameter(wrong)
+        if asks_for_cone:
+            self.method = Method("cone")
+
+    def sources_path(self) -> Path | None:
+        """Return the file for the sources, or None for standard output."""
+        if self.output == "-" or (self.from_pipe and self.output is None):
+            return None
+        if self.output is not None:
+            return Path(self.output)
+        stem = "sources" if len(self.inputs) > 1 else None
+        return default_output(Path(self.inputs[0]), stem)
+
+    def check_files(self) -> None:
+        """Raise if an output cannot be written, or is an input or another output."""
+        inputs = [Path("/dev/stdin")]
+        if not self.from_pipe:
+            inputs = io.check_inputs(self.inputs)
+        if self.known is not None:
+            inputs += io.check_inputs([self.known])
+        is_closed = self.from_pipe and sys.stdin is None
+        if is_closed or (self.path is None and sys.stdout is None):
+            raise io.InputError(
+                "standard input or output is closed: give files, the INPUT and -o"
+            )
+        report = self.report
+        if report is not None and report.suffix.lower() not in (".html", ".htm"):
+            raise io.OutputError(
+                f"--report {report}: the report is a page of HTML; give it the suffix "
+                ".html"
+            )
+        if report is not None or self.figures is not None:
+            io.import_optional("matplotlib", "--report", "plot")
+        if self.mixing is not None:
+            io.check_format(self.mixing, "--mixing")
+        replaced = {"model": self.force or self.resume, "figures": False}
+        targets = [
+            io.Target(f"--{name}", target, replaced.get(name, self.force))
+            for name, target in self.targets.items()
+            if target is not None
+        ]
+        if self.path is None:
+            inputs.append(Path("/dev/stdout"))
+        else:
+            suffixes = {Path(name).suffix.lower() for name in self.inputs}
+            io.check_format(self.path, images=suffixes <= set(io.PIXELS))
+            files = io.output_files(self.path, self.n_sources)
+            targets += [io.Target("-o", file, self.force) for file in files]
+        io.check_targets(targets, inputs)
+
+    def open_input(self) -> Any:
+        """Return the reader of the input."""
+        if self.from_pipe:
+            self.stdin = StandardInput(typer.get_binary_stream("stdin"))
+            return io.open_pipe(self.stdin, self.for_reader(self.fitted_with, False))
+        missing = not self.horizon and self.method != "streaming"
+        return io.open_reader(self.inputs, self.for_reader(self.fitted_with, missing))
+
+    # --- a file
+
+    def separate_file(self) -> None:
+        """Fit the input, or evenly spread samples of a large one, and transform it."""
+        reader, console = self.reader, self.console
+        X, labels, blocks = reader.sample_and_blocks(sample_size(reader))
+        n = self.n = reader.n_samples
+        self.dtype = X.dtype
+        console.note_input(reader)
+        self.check_size()
+        if len(X) < n:
+            console.note(
+                f"{len(X):,} evenly spread samples of {n:,} are fitted (32 MiB)"
+            )
+        if reader.n_missing:
+            share = reader.n_missing / (n * reader.n_features)
+            console.note(
+                f"{reader.n_missing:,} cells ({share:.2g} of all) are missing: they "
+                "are estimated by the fit"
+            )
+        network = self.network = self.fit(X)
+        energy = energies(X, network.transform(X), network.mixing_).sum(axis=1)
+        self.fitted_with["unexplained"] = share_of(energy)
+        self.fitted_with["residual"] = float(energy[0]) / X.size
+        self.save_model()
+        with console.progress("Writing", n) as advance:
+            self.answer(network.transform, blocks, lambda block: advance(len(block)))
+        if self.is_complete:
+            self.finish(X, labels)
+
+    def check_size(self) -> None:
+        """Raise if a file may be transposed, or is too small."""
+        reader, n = self.reader, self.n
+        k = reader.n_features
+        size = f"{reader.name} has {counted(n, 'samples')} of {self.mixtures()}"
+        is_known = (  # the file says that rows are samples
+            self.axis is not None
+            or reader.image_shape is not None
+            or reader.wavelengths is not None
+            or any(map(io.ROW_NAMES.fullmatch, reader.label_names))
+        )
+        if n < k and not is_known:
+            raise io.InputError(
+                f"{size}: if its columns are the samples, pass --axis 1; if not, "
+                "--axis 0"
+            )
+        if min(n, k) < 2:
+            raise io.InputError(
+                f"{size}: sources are found by comparing several samples and mixtures"
+            )
+
+    def mixtures(self) -> str:
+        """Return the number of mixtures and what they are, in words."""
+        noun = "mixtures" if self.reader.wavelengths is None else "wavelengths"
+        return counted(self.reader.n_features, noun)
+
+    def fit(self, X: Any) -> Any:
+        """Count the sources, choose the method, fit and judge."""
+        known = None if self.known is None else self.known_spectra(self.known)
+        is_level = self.noise not in ("estimate", "poisson")
+        return bionica.separate(
+            X,
+            self.n_sources or "auto",
+            method=self.method,
+            random_state=self.seed,
+            horizon=self.horizon,
+            known_mixing=known,
+            nonnegative_mixing=False if self.signed_mixing else "auto",
+            normalize=self.normalize,
+            noise=float(self.noise) if is_level else self.noise,
+        )
+
+    def known_spectra(self, path: Path) -> Any:
+        """Return the spectra of --known, a column each, and keep their names.
+
+        A row for each spectrum, or a column. If the input has wavelengths, so must a
+        table of spectra.
+        """
+        here, _ = io.wavelengths_in(self.reader.names, any_order=True)
+        k = self.reader.n_features
+        header = None
+        if here is not None and path.suffix.lower() in (*io.TEXT, ".xlsx"):
+            header = True
+        decimal = self.decimal and self.decimal.value
+        for axis in (0, 1):
+            form = io.ReadOptions(axis=axis, header=header, decimal=decimal)
+            with io.open_reader(path, form) as reader:
+                spectra, labels = reader.sample(2**20)
+            if reader.n_features == k:
+                break
+        else:
+            raise io.InputError(
+                f"--known {path} holds {spectra.shape[1]} x {len(spectra)} values, the "
+                f"input has {k} mixtures: interpolate its spectra, or --skip mixtures"
+            )
+        there, _ = io.wavelengths_in(reader.names, any_order=True)
+        if header and there is None:
+            raise io.InputError(
+                f"--known {path} has no line of wavelengths, as the input has: add it"
+            )
+        if here is not None and there is not None:
+            # in the order of the input
+            order = np.argsort(there)[np.argsort(np.argsort(here))]
+            spectra = spectra[:, order]
+            wrong = differing_channel(there[order], here, reader.unit, self.reader.unit)
+            if wrong:
+                raise io.InputError(
+                    f"--known {path}: {wrong}: interpolate its spectra to the "
+                    "wavelengths of the input"
+                )
+        self.known_names = [str(name) for name in labels[0]] if labels else []
+        return spectra.T
+
+    # --- a stream
+
+    def separate_stream(self) -> None:
+        """Answer each sample with what was learned before it: of a pipe, or a file."""
+        blocks = self.start_stream()
+        rows = IN_MEMORY // (8 * self.reader.n_features)
+        recent = deque[Any](maxlen=max(FIRST, min(self.horizon or rows, rows)))
+        if self.from_pipe:
+            self.stdin.defer_interrupts()
+        self.answer(self.network.partial_fit_transform, blocks, recent.extend)
+        if self.n:  # no sample that the model has learned from is lost
+            self.save_model()
+        if not self.is_complete:
+            return
+        if self.n == 1:
+            self.console.note("one sample is too few to judge by")
+        else:
+            X = np.array(recent)
+            self.network.diagnosis_ = self.network.diagnose(X)
+            self.finish(X, ())
+        if isinstance(self.stop, io.InputError):
+            raise self.stop
+        if self.stop and self.json:  # the object says so
+            raise typer.Exit(130)
+        if self.stop:
+            remedy = "--model FILE would save what was learned"
+            if self.model:
+                remedy = f"continue from {self.model} with --resume"
+            raise KeyboardInterrupt(f"Interrupted: {remedy}")
+
+    def start_stream(self) -> Iterator[Any]:
+        """Start the network, and return the blocks that it answers."""
+        reader = self.reader
+        resumed = None
+        if self.resume and self.model:
+            resumed = self.saved_network(self.model)
+        self.console.say(f"Reading {reader.name}")
+        blocks = reader.labelled_blocks()
+        first = [next(blocks)]
+        self.dtype = first[0][0].dtype
+        self.console.note_input(reader)
+        if resumed is None:
+            self.network = self.new_network(first, blocks)
+            return chain(first, blocks)
+        self.network = resumed
+        if reader.n_features != resumed.n_features_in_:
+            raise io.InputError(
+                f"{self.model} learned from {resumed.n_features_in_} mixtures, "
+                f"and {reader.name} has {reader.n_features}: choose the same ones with "
+                "--use, or start again without --resume"
+            )
+        return chain(first, blocks)
+
+    def saved_network(self, model: Path) -> Any:
+        """Return the network of an earlier run, if it exists."""
+        if not model.exists():
+            self.console.say(f"There is no {model} yet: starting from the beginning")
+            return None
+        network = bionica.load(model)
+        vars(network).pop("feature_names_in_", None)  # blocks are arrays without names
+        name = type(network).__name__
+        methods = {"StreamingNICA": "streaming", "MinimumVolumeCone": "cone"}
+        if name not in methods:
+            raise io.InputError(
+                f"{model} holds a {name}, which cannot learn from a stream: start "
+                "again with --force"
+            )
+        for option, now, before in (
+            ("method", self.method, methods[name]),
+            ("sources", self.n_sources, number_of_sources(network)),
+            ("horizon", self.horizon, network.horizon),
+        ):
+            if now not in (None, "auto", before):
+                raise io.InputError(
+                    f"{model} learned with --{option} {before}: omit --{option}"
+                )
+        self.console.note(
+            f"{model} is continued: the input must begin after the last sample that "
+            "was answered"
+        )
+        return network
+
+    def new_network(self, first: list[Any], blocks: Iterator[Any]) -> Any:
+        """Return an estimator that can learn on, of the method that suits the first
+        samples.
+
+        Blocks that this takes are added to `first`. The estimator has learned from
+        them, and learns from them once more, so that its first answers are good.
+        """
+        d, k = self.n_sources, self.reader.n_features
+        form: dict[str, Any] = {"random_state": self.seed, "horizon": self.horizon}
+        if self.from_pipe and d and self.method == "streaming":
+            return bionica.StreamingNICA(d, **form)
+        n = max(FIRST, 100 + 20 * k)
+        if self.from_pipe:
+            self.console.say(
+                f"Choosing by the first {n} samples; --sources N --method streaming "
+                "answers at once"
+            )
+        n_read = len(first[0][0])
+        while n_read < n and (block := next(blocks, None)):
+            first.append(block)
+            n_read += len(block[0])
+        X = np.concatenate([block for block, _ in first])[:n]
+        least = 2 * (k + 1)  # halves, with more samples than mixtures, are compared
+        if len(X) < least:
+            raise io.InputError(
+                f"{counted(len(X), 'samples')} of {counted(k, 'mixtures')} are too few "
+                f"to choose a method by ({least} at least): give more, or --sources "
+                "and --method streaming"
+            )
+        network = self.fit(X)
+        if hasattr(network, "partial_fit"):
+            return network
+        d = len(network.components_)
+        stream = bionica.StreamingNICA(d, **form).fit(X)
+        stream.choice_ = network.choice_
+        return stream
+
+    # --- the results
+
+    def answer(
+        self, transform: Any, blocks: Iterable[Any], answered: Callable[[Any], Any]
+    ) -> None:
+        """Write the sources of each block as it arrives, and the labels beside it.
+
+        Calls `answered` with each block after it was written.
+        """
+        saved = self.started
+        self.n = 0
+        with ignore_broken_pipe(), self.open_output() as writer:
+            try:
+                for block, labels in blocks:
+                    writer.write(transform(block), labels)
+                    answered(block)
+                    self.n += len(block)
+                    if self.path is None and time.monotonic() - saved > SAVE_EVERY:
+                        self.save_model()
+                        saved = time.monotonic()
+            except (KeyboardInterrupt, io.InputError) as error:
+                if not self.from_pipe:
+                    raise
+                self.stop = error  # samples come once: keep what was made of them
+            self.is_complete = True
+
+    def names(self) -> list[str]:
+        """Return the names of the sources, known ones first."""
+        d, known = number_of_sources(self.network), self.known_names
+        # A known source_1 is of another fit, and may be another one than ours.
+        numbers = [int(match[1]) for match in map(_NUMBERED.fullmatch, known) if match]
+        last = max(d, *numbers) if numbers else len(known)
+        new = [f"source_{last + i}" for i in range(1, d - len(known) + 1)]
+        return [*known, *new][:d]
+
+    def save_model(self) -> None:
+        """Write --model, with names, by which `apply` compares and writes files."""
+        if self.model is None:
+            return
+        network = self.network
+        network.source_names_ = self.names()
+        network.origin_ = self.fitted_with
+        if self.reader.header:
+            network.feature_names_in_ = np.array(self.reader.names, dtype=object)
+        network.save(self.model)
+        vars(network).pop("feature_names_in_", None)  # blocks are arrays without names
+
+    def open_output(self) -> Any:
+        """Open the output of the sources."""
+        reader, path, names = self.reader, self.path, self.names()
+        if path is None:
+            header = [*reader.label_names, *names] if reader.header else None
+            stream = typer.get_binary_stream("stdout")
+            return nullcontext(io.TextWriter(stream, header, reader.decimal))
+        if path.suffix.lower() in io.IMAGES and reader.image_shape is None:
+            io.check_format(path)
+        return io.open_writer(
+            path, len(names), self.dtype, names=names, **reader.layout
+        )
+
+    def finish(self, X: Any, labels: Any) -> None:
+        """Write the spectra and the report of samples, and print the result.
+
+        Three lines: what was done, the estimated errors, and problems.
+        """
+        names = self.names()
+        files = []
+        if self.path is not None:
+            files = [str(file) for file in io.output_files(self.path, len(names))]
+        if self.mixing is not None:
+            self.write_spectra(self.mixing, names)
+        spoken = [name.replace("_", " ") for name in names]
+        found = self.problems(spoken)
+        lines = self.lines(spoken, found)
+        if self.report is not None or self.figures is not None:
+            self.write_pages(X, labels, spoken, lines)
+        written = {
+            name: None if path is None else str(path)
+            for name, path in self.targets.items()
+        }
+        listed = [*files]
+        for name, path in written.items():
+            if path:
+                listed.append(f"{path} ({'spectra' if name == 'mixing' else name})")
+        if listed:
+            lines.append(f"Wrote {', '.join(listed)}")
+        data = self.summary(found) | {"interrupted": self.stop is not None}
+        self.console.result(lines, {**data, "output": files, **written})
+
+    def write_spectra(self, path: Path, names: list[str]) -> None:
+        """Write --mixing."""
+        spectra = np.ascontiguousarray(self.network.spectra_)
+        form = {"label_names": [""], "array": "spectra", "decimal": self.reader.decimal}
+        with io.open_writer(
+            path, spectra.shape[1], spectra.dtype, names=self.reader.names, **form
+        ) as writer:
+            writer.write(spectra, [np.array(names)])
+
+    def write_pages(
+        self, X: Any, labels: Any, names: list[str], lines: list[str]
+    ) -> None:
+        """Write --report and --figures."""
+        from bionica.core.page import figure_bytes
+        from bionica.mixtures.report import write_separation
+
+        first = self.n - len(X) + 1 if self.horizon or self.from_pipe else 1
+        figures = write_separation(
+            self.report,
+            self.network,
+            self.reader,
+            X,
+            numbers=np.linspace(first, self.n, len(X)),
+            labels=labels,
+            names=names,
+            lines=[*lines, *self.console.notes],
+            facts=[("command", shlex.join(["bionica", *sys.argv[1:]]))],
+        )
+        if self.figures is None:
+            return
+        with complete_files([self.figures]) as (part,):
+            part.mkdir()
+            for i, (name, figure) in enumerate(figures, 1):
+                for kind in ("pdf", "svg"):
+                    file = part / f"{i:02}-{name}.{kind}"
+                    file.write_bytes(figure_bytes(figure, kind))
+
+    def problems(self, names: list[str]) -> list[str]:
+        """Return the gravest findings against the fit, in words."""
+        mixtures = [self.reader.column(j) for j in range(self.reader.n_features)]
+        dark = self.offset or 0.0  # levels are named as they stand in the file
+        sentences = []
+        for finding in self.network.diagnosis_.findings[:3]:
+            level = finding.values.get("level", 0.0) + dark
+            finding = finding._replace(values={**finding.values, "level": level})
+            sentence = one_line(finding.text(names, mixtures))
+            sentences.append(sentence[:1].upper() + sentence[1:])
+        return sentences
+
+    def lines(self, names: list[str], found: list[str]) -> list[str]:
+        """Return what was done, the errors of the sources, and problems, in words."""
+        network, diagnosis = self.network, self.network.diagnosis_
+        done = counted(len(names), "sources")
+        choice = getattr(network, "choice_", None)
+        if choice and choice.candidates:
+            done += f" (or {', '.join(map(str, choice.candidates))})"
+        done += f" in {counted(self.n, 'samples')} of {self.mixtures()}"
+        done += f" by {type(network).__name__}"
+        lines = [f"{done}: {choice.why}." if choice else f"{done}."]
+        if diagnosis.uncertainty_:
+            error = diagnosis.uncertainty_.sources
+            least_sure = sorted(np.argsort(-error)[:_NAMED].tolist())
+            errors = ", ".join(f"{names[i]} {error[i]:.1%}" for i in least_sure)
+            if len(names) > _NAMED:
+                errors += "; the others are smaller"
+            lines.append(
+                f"Estimated errors: {errors} (standard error, in percent of the "
+                "standard deviation)."
+            )
+        none = f"none found{diagnosis.unchecked}."
+        return [*lines, f"Problems: {' '.join(found) or none}"]
+
+    def summary(self, found: list[str]) -> dict[str, Any]:
+        """Return the result as data, but for what was written."""
+        network, diagnosis = self.network, self.network.diagnosis_
+        choice = getattr(network, "choice_", None)
+        tried = choice.tried if choice else {}
+        halves, band = diagnosis.uncertainty_, diagnosis.band_
+        names = ("correlation", "angle", "sources")
+        return {
+            "input": self.inputs,
+            "sources": len(network.components_),
+            "mixtures": self.reader.n_features,
+            "samples": self.n,
+            "method": type(network).__name__,
+            "choice": choice.why if choice else None,
+            "candidates": choice.candidates if choice else [],
+            "seconds": round(time.monotonic() - self.started, 3),
+            "tried": {
+                name: [finding.name for finding in verdict.findings]
+                for name, verdict in tried.items()
+            },
+            "ok": diagnosis.ok,
+            "uncertainty": halves and {name: getattr(halves, name) for name in names},
+            "band": band and band.width,
+            "diagnosis": found,
+            "notes": self.console.notes,
+            "change_detected": getattr(network, "change_detected_", False),
+        }
+
+
+def number_of_sources(network: Any) -> int:
+    """Return it also of a network that has not learned yet."""
+    return getattr(network, "n_components_", network.n_components)
 
 
 def sample_size(reader: Any) -> int:
-    """Return how many samples of a file are fitted."""
+    """Return how many samples of a file are fitted, or looked at."""
     return max(FIRST, IN_MEMORY // (8 * int(reader.n_features)))
 
 
-def check_size(run: Separation, k: int) -> None:
-    """Raise if a file may be transposed, or is too small."""
-    reader, n = run.reader, run.reader.n_samples
-    size = f"{reader.name} has {counted(n, 'samples')} of {mixtures_of(reader, k)}"
-    is_known = (  # the file says that rows are samples
-        run.options.axis is not None
-        or reader.image_shape is not None
-        or reader.wavelengths is not None
-        or any(map(io.ROW_NAMES.fullmatch, reader.label_names))
-    )
-    if n < k and not is_known:
-        raise io.InputError(
-            f"{size}: if its columns are the samples, pass --axis 1; if not, --axis 0"
-        )
-    if min(n, k) < 2:
-        raise io.InputError(
-            f"{size}: sources are found by comparing several samples and mixtures"
-        )
-
-
-def mixtures_of(reader: Any, k: int) -> str:
-    """Return the number of mixtures and what they are, in words."""
-    return counted(k, "mixtures" if reader.wavelengths is None else "wavelengths")
-
-
-def fit(run: Separation, X: Any, is_large: bool = False) -> Any:
-    """Count the sources, choose the method, fit and judge.
-
-    If X are samples of a large file, networks learn from all of it.
-    """
-    options, method = run.options, run.options.chosen_method
-    if method not in OFFLINE and (is_large or method != "streaming"):
-        return _fitted_network(run, X, is_large)
-    known = None
-    if options.known is not None:
-        known, run.known_names = known_spectra(run, options.known)
-    return bionica.separate(
-        X,
-        options.n_sources or AUTO,
-        method=method,
-        random_state=options.seed,
-        horizon=options.horizon,
-        known_mixing=known,
-        nonnegative_mixing=False if options.signed_mixing else AUTO,
-        normalize=options.normalize or "variance",
-        noise=options.noise_level,  # type: ignore[arg-type]
-    )
-
-
-def _fitted_network(run: Separation, X: Any, is_large: bool) -> Any:
-    """Fit --method, a network or a stream, to X or to all of the file."""
-    from bionica.mixtures.separator import judge
-
-    network = new_network(run.options, X)
-    if not is_large:
-        network.fit(X)
-    with run.console.progress("Learning", run.reader.n_samples) as advance:
-        for block in run.reader.blocks() if is_large else ():
-            network.partial_fit(block)
-            advance(len(block))
-    network.diagnosis_ = judge(network, X)
-    return network
-
-
-def new_network(options: SeparateOptions, X: Any) -> Any:
-    """Return an unfitted estimator of --method.
-
-    It has as many sources as --sources says or X shows.
-    """
-    from bionica.mixtures.cone.count import rough_cones
-    from bionica.mixtures.verdict.count import count_sources
-
-    horizon = {"horizon": options.horizon} if options.horizon else {}
-    d = options.n_sources or int(count_sources(X, rough_cones)[0])
-    cls = getattr(bionica, CLASSES[options.chosen_method])
-    return cls(d, random_state=options.seed, **horizon)
-
-
-def known_spectra(run: Separation, path: Path) -> tuple[Any, list[str]]:
-    """Return the spectra of --known, a column each, and the names of their sources.
-
-    A row for each spectrum, or a column. If the input has wavelengths, so must a table
-    of spectra.
-    """
-    here, _ = io.wavelengths_in(run.reader.names, any_order=True)
-    k, decimal = run.reader.n_features, run.options.decimal_mark
-    is_text = path.suffix.lower() in (*io.TEXT, ".xlsx")
-    header = True if is_text and here is not None else None
-    for axis in (0, 1):
-        with io.open_reader(path, axis=axis, header=header, decimal=decimal) as reader:
-            spectra, labels = reader.sample(2**20)
-        if spectra.shape[1] == k:
-            break
-    else:
-        raise io.InputError(
-            f"--known {path} holds {spectra.shape[1]} x {len(spectra)} values, the "
-            f"input has {k} mixtures: interpolate its spectra, or --skip mixtures"
-        )
-    there, _ = io.wavelengths_in(reader.names, any_order=True)
-    if header and there is None:
-        raise io.InputError(
-            f"--known {path} has no line of wavelengths, as the input has: add it"
-        )
-    if here is not None and there is not None:
-        if len(here) == len(there):  # in the order of the input
-            order = np.argsort(there)[np.argsort(np.argsort(here))]
-            spectra, there = spectra[:, order], there[order]
-        wrong = differing_channel(there, here, reader.unit, run.reader.unit)
-        if wrong:
-            raise io.InputError(
-                f"--known {path}: {wrong}: interpolate its spectra to the wavelengths "
-                "of the input"
-            )
-    names = [str(name) for name in labels[0]] if labels else []
-    return spectra.T, names
-
-
-def differing_channel(here: Any, there: Any, *units: str | None) -> str | None:
-    """Return where two axes of wavelengths differ by more than rounding, in words.
-
-    None if they do not. A unit that is None is not known.
-    """
-    if all(units) and len({*units}) > 1:
-        return f"{units[0]} is not {units[1]}"
-    if len(here) != len(there):
-        return f"{len(here)} wavelengths are not {len(there)}"
-    digits = min(max(map(_n_decimals, axis)) for axis in (here, there))
-    differ = ~np.isclose(here, there, atol=0.51 * 10.0**-digits)
-    if not differ.any():
-        return None
-    return f"{here[differ][0]:g} is not {there[differ][0]:g}"
-
-
-def _n_decimals(value: float) -> int:
-    return -int(Decimal(f"{value:.12g}").as_tuple().exponent)
-
-
-def energies(X: Any, Y: Any, A: Any) -> Any:
-    """Return the unexplained energy of each sample of X, and all of it, (2, n).
-
-    Outputs Y and mixing A explain Y A'.
-    """
-    with np.errstate(all="ignore"):
-        residual = X - Y @ np.asarray(A, float).T
-        return np.nansum([residual**2, np.square(X, dtype=float)], axis=2)
-
-
-def share_of(energy: Any) -> float:
-    """Return the first of two energies over the second."""
-    return float(energy[0] / max(energy[1], 1e-300))
-
-
-# ----------------------------------------------------------------------------- a stream
-
-
-@dataclass
-class Answered:
-    """Samples of a stream that were answered, by which it is judged at its end."""
-
-    sample: io.RowSample  # of all
-    recent: deque[Any]  # those that a network with --horizon remembers
-    is_silent: bool = True  # every output was zero
-
-    def add(self, block: Any, Y: Any) -> None:
-        """Add a block and its outputs."""
-        self.is_silent = self.is_silent and not Y.any()
-        self.sample.add(block)
-        self.recent.extend(block)
-
-    def rows(self) -> Any:
-        """Return the samples to judge by."""
-        if self.recent.maxlen:
-            return np.array(self.recent)
-        return self.sample.sample()[0]
-
-
-def separate_stream(run: Separation, stdin: StandardInput | None) -> None:
-    """Answer each sample, of a pipe or of a file, with what was learned before it."""
-    network, blocks, dtype = start_stream(run, stdin)
-    horizon, k = run.options.horizon, run.reader.n_features
-    rows = max(FIRST, min(horizon or 2**62, IN_MEMORY // (8 * k)))
-    recent = deque[Any](maxlen=rows if horizon else 0)
-    answered = Answered(io.RowSample(rows), recent)
-    stop: BaseException | None = None
-    is_complete = False
-    if stdin is not None:
-        stdin.defer_interrupts()
-    with ignore_broken_pipe(), open_output(run, network, dtype) as writer:
-        try:
-            answer(run, network, blocks, writer, answered)
-        except (KeyboardInterrupt, io.InputError) as error:
-            if stdin is None:
-                raise
-            stop = error  # the samples of a pipe come once: keep what was made of them
-        if answered.is_silent and run.options.model is None and stop is None:
-            raise io.InputError(_why_silent(run, network))
-        is_complete = True
-    if answered.sample.n_seen:  # no sample that the model has learned from is lost
-        save_model(run, network)
-    if not is_complete:  # the reader of standard output has left
-        return
-    X = answered.rows()
-    from bionica.mixtures.separator import judge
-
-    network.diagnosis_ = None
-    if len(X) > 1 and not samples_missing(network):
-        network.diagnosis_ = judge(network, X)
-    n = answered.sample.n_seen
-    finish(run, network, X, (), n, interrupted=stop is not None)
-    end_stream(run, stop)
-
-
-def start_stream(
-    run: Separation, stdin: StandardInput | None
-) -> tuple[Any, Iterator[Any], Any]:
-    """Return the network, the blocks that it is to answer, and their dtype."""
-    reader, options, console = run.reader, run.options, run.console
-    network = None
-    if options.resume and options.model is not None:
-        network = saved_network(run, options.model)
-    console.say(f"Reading {reader.name}")
-    blocks = reader.labelled_blocks()
-    first = [next(blocks)]
-    console.note(*(Message("{}: {}", reader.name, note) for note in reader.notes))
-    k, dtype = first[0][0].shape[1], first[0][0].dtype
-    if network is None:
-        is_told = stdin is not None and options.n_sources is not None
-        if is_told and options.chosen_method not in OFFLINE:
-            network = new_network(options, None)
-        else:
-            network = choose_network(run, first, blocks)
-    elif k != network.n_features_in_:
-        raise io.InputError(
-            f"{options.model} learned from {network.n_features_in_} mixtures, and "
-            f"{reader.name} has {k}: choose the same ones with --use, or start again "
-            "without --resume"
-        )
-    return network, chain(first, blocks), dtype
-
-
-def choose_network(run: Separation, first: list[Any], blocks: Iterator[Any]) -> Any:
-    """Return an estimator that can learn on, of the method that suits the first
-    samples.
-
-    Blocks that this takes are added to `first`. The estimator has learned from them,
-    and learns from them once more, so that its first answers are good.
-    """
-    k = first[0][0].shape[1]
-    n = max(FIRST, 100 + 20 * k)
-    if run.options.from_pipe:
-        run.console.say(
-            f"Choosing by the first {n} samples; --sources N --method streaming "
-            "answers at once"
-        )
-    n_read = len(first[0][0])
-    while n_read < n and (block := next(blocks, None)):
-        first.append(block)
-        n_read += len(block[0])
-    X = np.concatenate([block for block, _ in first])[:n]
-    least = 2 * (k + 1)  # halves of them, with more samples than mixtures, are compared
-    if len(X) < least:
-        raise io.InputError(
-            f"{counted(len(X), 'samples')} of {counted(k, 'mixtures')} are too few to "
-            f"choose a method by ({least} at least): give more, or --sources and "
-            "--method streaming"
-        )
-    network = fit(run, X)
-    if hasattr(network, "partial_fit"):
-        return network
-    d, seed = len(network.components_), run.options.seed
-    stream = bionica.StreamingNICA(d, random_state=seed).fit(X)
-    stream.choice_ = network.choice_
-    return stream
-
-
-def saved_network(run: Separation, model: Path) -> Any:
-    """Return the network of an earlier run, if it exists."""
-    if not model.exists():
-        run.console.say(f"There is no {model} yet: starting from the beginning")
-        return None
-    network = bionica.load(model)
-    vars(network).pop("feature_names_in_", None)  # blocks are arrays without names
-    name, options = type(network).__name__, run.options
-    methods = {cls: method for method, cls in CLASSES.items()}
-    if not hasattr(network, "partial_fit_transform"):
-        raise io.InputError(
-            f"{model} holds a {name}, which cannot learn from a stream: start again "
-            "with --force"
-        )
-    learned = {
-        "method": (options.chosen_method, methods.get(name, name)),
-        "sources": (options.n_sources, len(source_names(network, ()))),
-        "horizon": (options.horizon, getattr(network, "horizon", None)),
-    }
-    for option, (now, before) in learned.items():
-        if now not in (None, AUTO, before):
-            raise io.InputError(
-                f"{model} learned with --{option} {before}: omit --{option}"
-            )
-    run.console.note(
-        f"{model} is continued: the input must begin after the last sample that was "
-        "answered"
-    )
-    return network
-
-
-def answer(
-    run: Separation,
-    network: Any,
-    blocks: Iterable[Any],
-    writer: Any,
-    answered: Answered,
-) -> None:
-    """Write the outputs of each block as it arrives; save the model now and then."""
-    saved = run.started
-    for block, labels in blocks:
-        Y = network.partial_fit_transform(block)
-        writer.write(Y, labels)
-        answered.add(block, Y)
-        if run.path is None and time.monotonic() - saved > SAVE_EVERY:
-            save_model(run, network)
-            saved = time.monotonic()
-
-
-def samples_missing(network: Any) -> int:
-    """Return how many samples a network still waits for before it starts."""
-    return getattr(network, "n_samples_until_start_", 0)
-
-
-def _why_silent(run: Separation, network: Any) -> str:
-    """Say why every output was zero."""
-    n, missing = network.n_samples_seen_, samples_missing(network)
-    ended = f"{run.reader.name} ended after {counted(n, 'samples')}, and "
-    remedy = "give more, or continue later with --model FILE"
-    if not missing:
-        return f"{ended}every output was zero: {remedy}"
-    starts = f"{type(network).__name__} starts with {n + missing}"
-    return f"{ended}{starts}: {remedy}, or use --method streaming"
-
-
-def end_stream(run: Separation, stop: BaseException | None) -> None:
-    """Raise what stopped a pipe, after its answers and the model were written."""
-    if stop is None:
-        return
-    if isinstance(stop, io.InputError):
-        raise stop
-    if run.console.json:  # the object says so
-        raise typer.Exit(130)
-    remedy = "--model FILE would save what was learned"
-    if run.options.model:
-        remedy = f"continue from {run.options.model} with --resume"
-    raise KeyboardInterrupt(f"Interrupted: {remedy}")
-
-
-# -------------------------------------------------------------------------- the results
-
-
-def source_names(network: Any, known: Sequence[str]) -> list[str]:
-    """Return the names of the sources, known ones first."""
-    # A network that waits for its first samples has no n_components_ yet.
-    d = network.n_components
-    if not isinstance(d, int):
-        d = network.n_components_
-    # A known source_1 is of another fit, and may be another one than ours.
-    numbers = [int(match[1]) for match in map(_NUMBERED.fullmatch, known) if match]
-    last = max(d, *numbers) if numbers else len(known)
-    new = [f"source_{last + i}" for i in range(1, d - len(known) + 1)]
-    return [*known, *new][:d]
-
-
-def save_model(run: Separation, network: Any) -> None:
-    """Write --model, with names, by which `bionica apply` compares and writes files."""
-    if run.options.model is None:
-        return
-    network.source_names_ = source_names(network, run.known_names)
-    network.origin_ = run.origin
-    if run.reader.header:
-        network.feature_names_in_ = np.array(run.reader.names, dtype=object)
-    network.save(run.options.model)
-    vars(network).pop("feature_names_in_", None)  # blocks are arrays without names
-
-
-def open_output(run: Separation, network: Any, dtype: Any) -> Any:
-    """Open the output of the sources."""
-    reader, path = run.reader, run.path
-    names = source_names(network, run.known_names)
-    if path is None:
-        header = [*reader.label_names, *names] if reader.header else None
-        stream = typer.get_binary_stream("stdout")
-        return nullcontext(io.TextWriter(stream, header, reader.decimal))
-    if path.suffix.lower() in io.IMAGES and reader.image_shape is None:
-        io.check_format(path)
-    return io.open_writer(path, len(names), dtype, names=names, **reader.layout)
-
-
-def finish(
-    run: Separation,
-    network: Any,
-    X: Any,
-    labels: Any,
-    n: int,
-    interrupted: bool = False,
-) -> None:
-    """Write the spectra and the report, and print the result.
-
-    Three lines: what was done, the estimated errors, and problems.
-    """
-    names = source_names(network, run.known_names)
-    spoken = [name.replace("_", " ") for name in names]
-    targets = run.options.targets
-    if samples_missing(network):
-        targets = {name: path for name, path in targets.items() if name == "model"}
-    if "mixing" in targets:
-        write_spectra(targets["mixing"], network, run.reader, names)
-    found = problems(run, network, spoken)
-    lines = result_lines(run, network, n, spoken, found)
-    if "report" in targets or "figures" in targets:
-        numbers = np.linspace(n - len(X) + 1 if run.options.horizon else 1, n, len(X))
-        texts: dict[str, Any] = {"names": spoken, "lines": [*lines, *run.console.notes]}
-        texts |= {"numbers": numbers, "labels": labels}
-        write_pages(run, network, X, targets, texts)
-    files = output_names(run.path, len(names))
-    written = list(files)
-    for name, path in targets.items():
-        written.append(f"{path} ({'spectra' if name == 'mixing' else name})")
-    if written:
-        lines.append(f"Wrote {', '.join(written)}")
-    summary = summary_of(run, network, n, found)
-    summary |= {"interrupted": interrupted, "output": files}
-    for name in ("model", "mixing", "report", "figures"):
-        summary[name] = str(targets[name]) if name in targets else None
-    run.console.result(lines, summary)
-
-
-def output_names(path: Path | None, d: int) -> list[str]:
-    """Return the names of the files of sources."""
-    return [] if path is None else [str(file) for file in io.output_files(path, d)]
-
-
-def write_spectra(path: Path, network: Any, reader: Any, names: list[str]) -> None:
-    """Write --mixing."""
-    spectra = np.ascontiguousarray(network.spectra_)
-    with io.open_writer(
-        path,
-        spectra.shape[1],
-        spectra.dtype,
-        names=reader.names,
-        label_names=[""],
-        array="spectra",
-        decimal=reader.decimal,
-    ) as writer:
-        writer.write(spectra, [np.array(names)])
-
-
-def write_pages(
-    run: Separation,
-    network: Any,
-    X: Any,
-    targets: dict[str, Path],
-    texts: dict[str, Any],
-) -> None:
-    """Write --report and --figures."""
-    from bionica.core.page import figure_bytes
-    from bionica.mixtures.report import write_separation
-
-    command = shlex.join(["bionica", *sys.argv[1:]])
-    report = targets.get("report")
-    figures = write_separation(
-        report, network, run.reader, X, facts=[("command", command)], **texts
-    )
-    if "figures" not in targets:
-        return
-    with complete_files([targets["figures"]]) as (part,):
-        part.mkdir()
-        for i, (name, figure) in enumerate(figures, 1):
-            for kind in ("pdf", "svg"):
-                file = part / f"{i:02}-{name}.{kind}"
-                file.write_bytes(figure_bytes(figure, kind))
-
-
-def problems(run: Separation, network: Any, names: list[str]) -> list[str]:
-    """Return the gravest findings against the fit, in words."""
-    if samples_missing(network):
-        return [
-            "The network has not started, and every answer was zero. More samples with "
-            "--resume continue."
-        ]
-    if network.diagnosis_ is None:
-        return ["One sample is too few to judge by."]
-    mixtures = [run.reader.column(j) for j in range(network.n_features_in_)]
-    dark = run.origin.get("offset", 0.0)  # levels are named as they stand in the file
-    sentences = []
-    for finding in network.diagnosis_.findings[:3]:
-        level = finding.values.get("level", 0.0) + dark
-        finding = finding._replace(values={**finding.values, "level": level})
-        sentence = one_line(finding.text(names, mixtures))
-        sentences.append(sentence[:1].upper() + sentence[1:])
-    return sentences
-
-
-def result_lines(
-    run: Separation, network: Any, n: int, names: list[str], found: list[str]
-) -> list[str]:
-    """Return what was done, the errors of the sources, and problems, in words."""
-    d, k = len(names), run.reader.n_features
-    choice = getattr(network, "choice_", None)
-    number = counted(d, "sources")
-    if choice and choice.candidates:
-        number += f" (or {', '.join(map(str, choice.candidates))})"
-    size = f"{counted(n, 'samples')} of {mixtures_of(run.reader, k)}"
-    done = f"{number} in {size} by {type(network).__name__}"
-    lines = [f"{done}: {choice.why}." if choice else f"{done}."]
-    diagnosis = network.diagnosis_
-    halves = diagnosis and diagnosis.uncertainty_
-    if halves:
-        least_sure = sorted(np.argsort(-halves.sources)[:_NAMED].tolist())
-        errors = ", ".join(f"{names[i]} {halves.sources[i]:.1%}" for i in least_sure)
-        if d > _NAMED:
-            errors += "; the others are smaller"
-        lines.append(
-            f"Estimated errors: {errors} (standard error, in percent of the standard "
-            "deviation)."
-        )
-    none = f"none found{diagnosis.unchecked if diagnosis else ''}."
-    lines.append(f"Problems: {' '.join(found) or none}")
-    return lines
-
-
-def summary_of(
-    run: Separation, network: Any, n: int, found: list[str]
-) -> dict[str, Any]:
-    """Return the result as data, but for what was written."""
-    choice, diagnosis = getattr(network, "choice_", None), network.diagnosis_
-    tried = {}
-    if choice:
-        for name, verdict in choice.tried.items():
-            tried[name] = [finding.name for finding in verdict.findings]
-    halves = diagnosis and diagnosis.uncertainty_
-    uncertainty = None
-    if halves:
-        names = ("correlation", "angle", "sources")
-        uncertainty = {name: getattr(halves, name).tolist() for name in names}
-    band = diagnosis and diagnosis.band_
-    return {
-        "input": run.options.inputs,
-        "sources": len(source_names(network, run.known_names)),
-        "mixtures": run.reader.n_features,
-        "samples": n,
-        "method": type(network).__name__,
-        "choice": choice.why if choice else None,
-        "candidates": list(choice.candidates) if choice else [],
-        "seconds": round(time.monotonic() - run.started, 3),
-        "tried": tried,
-        "ok": bool(diagnosis and diagnosis.ok),
-        "uncertainty": uncertainty,
-        "band": band.width.tolist() if band else None,
-        "diagnosis": found,
-        "notes": run.console.notes,
-        "change_detected": bool(getattr(network, "change_detected_", False)),
-    }
+separate = command(Separate)

@@ -15,11 +15,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 
-def is_disk_full(error: OSError) -> bool:
+def is_disk_full(error: Exception) -> bool:
     """Whether this error says that the disk, the quota or the file size limit is
     exhausted.
     """
-    return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    return getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @contextmanager

@@ -7,13 +7,13 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from bionica.core.errors import InputError, Message, OutputError
-from bionica.io.arrays import open_hdf5, open_mat, open_npy, open_npz, open_zarr
 from bionica.io.columns import ROW_NAMES, wavelengths_in
 from bionica.io.files import (
     Target,
@@ -23,7 +23,14 @@ from bionica.io.files import (
 )
 from bionica.io.images import IMAGES, open_images
 from bionica.io.instruments import INSTRUMENTS, open_instrument, suffix_of
-from bionica.io.matrix import Measurement
+from bionica.io.matrix import (
+    Measurement,
+    open_hdf5,
+    open_mat,
+    open_npy,
+    open_npz,
+    open_zarr,
+)
 from bionica.io.parquet import ParquetReader
 from bionica.io.reader import (
     Reader,
@@ -77,7 +84,7 @@ _OPENERS: dict[str, tuple[Callable[..., Reader], tuple[str, ...]]] = {
         TEXT, (TextReader, ("axis", "header", "decimal", "skip_lines", "encoding"))
     ),
     ".xlsx": (open_xlsx, ("axis", "header", "skip_lines", "dataset")),
-    ".parquet": (ParquetReader, ("axis",)),
+    ".parquet": (ParquetReader, ()),
     ".npz": (open_npz, ("axis", "dataset")),
     **dict.fromkeys((".h5", ".hdf5"), (open_hdf5, ("axis", "dataset"))),
     ".mat": (open_mat, ("axis", "dataset")),
@@ -86,7 +93,7 @@ _OPENERS: dict[str, tuple[Callable[..., Reader], tuple[str, ...]]] = {
     **dict.fromkeys(INSTRUMENTS, (open_instrument, ())),
 }
 
-_OF_FORMATS = {name for _, takes in _OPENERS.values() for name in takes}
+_OF_FORMATS = {*chain.from_iterable(takes for _, takes in _OPENERS.values())}
 
 #: Suffixes of files that may hold images or cubes, so that their sources may be images.
 PIXELS = tuple(
@@ -131,9 +138,9 @@ def open_reader(
     """
     options = replace(options, **given)
     paths = check_inputs([inputs] if isinstance(inputs, (str, Path)) else inputs)
-    path = paths[0]
-    suffix = suffix_of(paths[0])
     _check_together(paths)
+    path = paths[0]
+    suffix = suffix_of(path)
     opener, takes = _OPENERS[suffix]
     _check_options(options, suffix, takes)
     source = paths if suffix in (*IMAGES, *INSTRUMENTS) else path
@@ -146,34 +153,26 @@ def open_reader(
 
 def _check_together(paths: Sequence[Path]) -> None:
     """Raise unless several inputs can be read as one, each once."""
-    suffixes = {suffix_of(path) for path in paths}
-    are_images = suffixes <= set(IMAGES)
-    are_of_one_instrument = len(suffixes) == 1 and suffixes <= set(INSTRUMENTS)
-    if len(paths) > 1 and not (are_images or are_of_one_instrument):
+    suffixes = {*map(suffix_of, paths)}
+    are_of_one_instrument = len(suffixes) == 1 and suffixes <= {*INSTRUMENTS}
+    if len(paths) > 1 and not (suffixes <= {*IMAGES} or are_of_one_instrument):
         raise InputError(
             f"{len(paths)} inputs that are not all images: join tables to one file, or "
             "give images of one shape or files of one instrument"
         )
-    for path, n in Counter(path.resolve() for path in paths).items():
+    for path, n in Counter(map(Path.resolve, paths)).items():
         if n > 1:
             raise InputError(f"{path} is given twice")
 
 
 def _check_options(options: ReadOptions, suffix: str, takes: Sequence[str]) -> None:
     """Raise if an option has no meaning for a format, or contradicts another."""
-    for field in fields(options):
-        value = getattr(options, field.name)
-        if (
-            field.name in _OF_FORMATS
-            and field.name not in takes
-            and value != field.default
-        ):
-            template = (
-                f"{{{field.name}:={{!r}}}} has no meaning for a {{}} file: omit it"
-            )
+    for name in sorted(_OF_FORMATS.difference(takes)):
+        value = getattr(options, name)
+        if value != getattr(ReadOptions, name):
+            template = f"{{{name}:={{!r}}}} has no meaning for a {{}} file: omit it"
             raise InputError(Message(template, value, suffix))
-    levels = options.offset or options.saturated < math.inf
-    if options.optical_density and levels:
+    if options.optical_density and (options.offset or options.saturated < math.inf):
         raise InputError(
             Message(
                 "{optical_density:=True} finds the light level itself: omit {offset:=} "
@@ -185,10 +184,8 @@ def _check_options(options: ReadOptions, suffix: str, takes: Sequence[str]) -> N
 def _check_declared(reader: Reader, paths: Sequence[Path]) -> None:
     """Raise if a file says that it holds far more numbers than its bytes can."""
     declared = 8 * (reader.n_samples or 0) * reader.n_features
-    if declared <= 2**30:
-        return
     files = (file for path in paths for file in (path, *path.rglob("*")))
-    if declared > 2**14 * sum(file.stat().st_size for file in files):
+    if declared > max(2**30, 2**14 * sum(file.stat().st_size for file in files)):
         raise InputError(
             f"{paths[0]} declares {declared >> 20:,} MiB of numbers, more than 16,384 "
             "times its bytes on disk"
@@ -240,15 +237,7 @@ def check_inputs(inputs: Sequence[str | Path]) -> list[Path]:
                 f" {Path.cwd()})"
             )
         if path.is_dir() and suffix != ".zarr":
-            known = Counter(
-                file.suffix for file in path.iterdir() if suffix_of(file) in _OPENERS
-            )
-            files = ", ".join(
-                f"{path / '*'}{each} ({n})" for each, n in known.most_common(3)
-            )
-            raise InputError(
-                f"{path} is a folder: give files{f', of it {files}' if files else ''}"
-            )
+            raise InputError(f"{path} is a folder: give files")
         if suffix == ".zarr" and not path.is_dir():
             raise InputError(f"{path} is a file, and Zarr is a folder: give the folder")
         if not path.is_file() and not path.is_dir():
@@ -257,11 +246,10 @@ def check_inputs(inputs: Sequence[str | Path]) -> list[Path]:
                 " bionica separate -"
             )
         if suffix not in _OPENERS:
-            packed = "unpack it; " * (
-                suffix in (".gz", ".zip", ".bz2", ".xz", ".zst", ".7z")
-            )
+            is_packed = suffix in (".gz", ".zip", ".bz2", ".xz", ".zst", ".7z")
             raise InputError(
-                f"{path} has the unknown suffix {suffix!r}: {packed}bionica reads"
+                f"{path} has the unknown suffix {suffix!r}:"
+                f" {'unpack it; ' if is_packed else ''}bionica reads"
                 f" {', '.join(_OPENERS)} and pipes"
             )
     return paths

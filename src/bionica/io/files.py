@@ -115,8 +115,8 @@ def _is_within(path: Path, other: Path) -> bool:
     """
     real = Path(os.path.realpath(path))
     other = Path(os.path.realpath(other))
-    same = other.samefile if other.exists() else other.__eq__
-    return any(
-        each == other or (each.exists() and same(each))
-        for each in (real, *real.parents)
-    )
+    if other.exists():
+        return any(
+            each.exists() and other.samefile(each) for each in (real, *real.parents)
+        )
+    return real.is_relative_to(other)

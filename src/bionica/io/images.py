@@ -6,19 +6,26 @@ opens them; `read_image` reads one image.
 
 import logging
 import math
+import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from bionica.core.errors import InputError, printable
-from bionica.io import reader as base
+from bionica.core.errors import InputError
 from bionica.io.columns import Array
 from bionica.io.matrix import MatrixReader
-from bionica.io.reader import ReadOptions, explain_errors, import_optional
+from bionica.io.reader import (
+    ReadOptions,
+    check_size,
+    describe_attributes,
+    explain_errors,
+    import_optional,
+    log_records,
+)
 
 TIFF = (".tif", ".tiff")
 IMAGES = (".png", ".jpg", ".jpeg", ".bmp", *TIFF)
@@ -28,25 +35,14 @@ _INTENSITIES = ("MINISBLACK", "MINISWHITE", "RGB", "PALETTE")
 _JPEG = 7
 _ORIENTATION = 274  # number of this tag, in EXIF and in TIFF
 _NO_DATA = 42113  # of GDAL
-_MICROMETRES = {"nm": 1e-3, "µm": 1.0, "mm": 1e3}
 _DARKEST = 1e-6  # of the brightest pixel, in images of floats
 _SMALLER = "crop it, or save the mixtures as .npy or .h5"
-
-
-class Stack(NamedTuple):
-    """What an image file holds."""
-
-    pages: Array  # pages x height x width (x bands)
-    notes: Sequence[str]
-    names: Sequence[str] = ()  # of the pages
-    # height and width of a pixel in micrometres
-    pixel_size: tuple[float, float] | None = None
 
 
 def open_images(paths: Sequence[Path], options: ReadOptions) -> MatrixReader:
     """Open several images of one shape, a TIFF of several pages, or one in colour."""
     name = str(paths[0]) if len(paths) == 1 else f"{len(paths)} images"
-    images, notes, file = _read_stack(paths)
+    images, notes = _read_stack(paths)
     if len(paths) > 1 and images.ndim == 4:
         notes.append(
             "they are in colour: an image is a mixture, and each colour of a pixel a"
@@ -62,9 +58,7 @@ def open_images(paths: Sequence[Path], options: ReadOptions) -> MatrixReader:
     matrix = images.reshape(len(images), -1)
     if options.optical_density:
         matrix = _absorbance(matrix, name)
-    header = [*file.names]
-    if len(images) != len(header):
-        header = [f"mixture_{i}" for i in range(1, len(images) + 1)]
+    names = [f"mixture_{i}" for i in range(1, len(images) + 1)]
     if len(images) > images.shape[2] and len(paths) == 1:
         size = f"{len(images)} pages of {images.shape[1]} x {images.shape[2]} pixels"
         notes.append(
@@ -72,34 +66,31 @@ def open_images(paths: Sequence[Path], options: ReadOptions) -> MatrixReader:
             " each band as a page"
         )
     options = replace(options, axis=1)
-    reader = MatrixReader(name, lambda: matrix, options, header, notes)
+    reader = MatrixReader(name, lambda: matrix, options, names, notes)
     reader.image_shape = images.shape[1:]
-    reader.pixel_size = file.pixel_size
     return reader
 
 
-def _read_stack(paths: Sequence[Path]) -> tuple[Array, list[str], Stack]:
-    """Return the images of all files, of one shape, notes, and the last file."""
-    stacks: list[Array] = []
+def _read_stack(paths: Sequence[Path]) -> tuple[Array, list[str]]:
+    """Return the images of all files, of one shape, and notes."""
+    stacks = []
     notes = []
     for path in paths:
-        file = _read(path)
-        pages = file.pages
-        notes += [note if len(paths) == 1 else f"{path}: {note}" for note in file.notes]
+        pages, said = _read(path)
+        notes += [note if len(paths) == 1 else f"{path}: {note}" for note in said]
         stacks.append(pages[..., 0] if pages.shape[3:] == (1,) else pages)
         if len(paths) > 1 and len(pages) > 1:
             raise InputError(
                 f"{path} has {len(pages)} images: separate one stack, and apply its"
                 " model to the others"
             )
-        shape = stacks[-1].shape[1:]
-        first = stacks[0].shape[1:]
+        first, shape = (images.shape[1:] for images in (stacks[0], stacks[-1]))
         if shape != first:
             raise InputError(
                 f"{path} is {shape}, and {paths[0]} {first}: give images of one shape"
             )
     # one stack may be mapped from disk, and is not copied
-    return stacks[0] if len(paths) == 1 else np.concatenate(stacks), notes, file
+    return stacks[0] if len(paths) == 1 else np.concatenate(stacks), notes
 
 
 def _absorbance(matrix: Array, name: str) -> Array:
@@ -114,20 +105,19 @@ def _absorbance(matrix: Array, name: str) -> Array:
             " and more, not all 0"
         )
     darkest = _DARKEST * brightest if matrix.dtype.kind == "f" else 1.0
-    absorbance: Array = np.log10(brightest / np.maximum(matrix, darkest))
-    return absorbance
+    return np.log10(brightest / np.maximum(matrix, darkest))
 
 
 def read_image(path: Path) -> Array:
     """Return the only image of a file, height x width (x colours)."""
-    pages = _read(path).pages
+    pages, _ = _read(path)
     if len(pages) > 1:
         raise InputError(f"{path} has {len(pages)} images: save each of them as a file")
-    image: Array = pages[0]
-    return image
+    return pages[0]
 
 
-def _read(path: Path) -> Stack:
+def _read(path: Path) -> tuple[Array, list[str]]:
+    """Return pages x height x width (x bands), and notes."""
     with explain_errors(str(path)):
         return (_tiff if path.suffix.lower() in TIFF else _picture)(path)
 
@@ -135,14 +125,13 @@ def _read(path: Path) -> Stack:
 # --- PNG, JPEG, BMP
 
 
-def _picture(path: Path) -> Stack:
+def _picture(path: Path) -> tuple[Array, list[str]]:
     """Read a PNG, JPEG or BMP."""
     pillow = import_optional("PIL.Image", "reading images")
     operations = import_optional("PIL.ImageOps", "reading images")
     with path.open("rb") as file:
         start = file.read(26)
-    is_png_of_16_bits = start.startswith(b"\x89PNG") and start[24:25] == b"\x10"
-    if is_png_of_16_bits and start[25:26] != b"\0":
+    if re.match(rb"\x89PNG.{20}\x10[^\0]", start, re.DOTALL):
         raise InputError(
             f"{path} is a colour PNG of 16 bits, which is read as 8 bits: save it as"
             " TIFF"
@@ -153,7 +142,7 @@ def _picture(path: Path) -> Stack:
         # for others Pillow may start programs
         with pillow.open(path, formats=("PNG", "JPEG", "BMP")) as image:
             n_bytes = math.prod(image.size) * len(image.getbands())
-            base.check_size(str(path), n_bytes, _SMALLER)
+            check_size(str(path), n_bytes, _SMALLER)
             several = getattr(image, "n_frames", 1) > 1
             if several or image.mode in ("CMYK", "LAB", "HSV"):
                 raise InputError(
@@ -169,13 +158,13 @@ def _picture(path: Path) -> Stack:
             if image.mode.startswith("P"):
                 image = image.convert("RGB")
             array = np.asarray(image)
-    return Stack((array[..., :-1] if has_alpha else array)[np.newaxis], notes)
+    return (array[..., :-1] if has_alpha else array)[np.newaxis], notes
 
 
 # --- TIFF
 
 
-def _tiff(path: Path) -> Stack:
+def _tiff(path: Path) -> tuple[Array, list[str]]:
     """Read the pages of a TIFF, which are copied to disk.
 
     Series are not asked for: those of OME may be in other files.
@@ -184,23 +173,22 @@ def _tiff(path: Path) -> Stack:
     # pages that tifffile cannot read: mixtures would be missing
     skipped: list[logging.LogRecord] = []
     with (
-        base.log_records("tifffile", logging.ERROR, skipped.append),
+        log_records("tifffile", logging.ERROR, skipped.append),
         tifffile.TiffFile(path) as file,
     ):
         _check_pages(path, file)
         page = file.pages[0]
         images: Array = file.asarray(slice(None), out="memmap")
         images = images.reshape(-1, *page.shape)
-        notes, names, pixel_size = _describe(path, file)
-        is_palette = _meaning(page) == "PALETTE"
-        palette = page.colormap if is_palette else None
+        notes = _describe(path, file)
+        palette = page.colormap if _meaning(page) == "PALETTE" else None
         extra = page.extrasamples
     if skipped:
         raise InputError(f"{path} cannot be read: {skipped[0].getMessage()}")
     if palette is not None:
-        base.check_size(str(path), 6 * images.size, _SMALLER)
+        check_size(str(path), 6 * images.size, _SMALLER)
         notes.append("the colours of its palette were read")
-        return Stack(np.moveaxis(palette[:, images], 0, 3), notes)
+        return np.moveaxis(palette[:, images], 0, 3), notes
     if "S" in page.axes:
         images = np.moveaxis(images, page.axes.index("S") + 1, 3)
         n_colours = images.shape[3] - len(extra)
@@ -208,7 +196,7 @@ def _tiff(path: Path) -> Stack:
         if alpha:
             images = np.delete(images, alpha, axis=3)
             notes.append("its transparency was left out")
-    return Stack(images, notes, names, pixel_size)
+    return images, notes
 
 
 def _meaning(page: Any) -> Any:
@@ -221,7 +209,7 @@ def _check_pages(path: Path, file: Any) -> None:
     pages = [*file.pages]
     for i, page in enumerate(pages, 1):
         if page.compression != 1:
-            base.check_size(f"{path}, page {i}", page.nbytes, _SMALLER)
+            check_size(f"{path}, page {i}", page.nbytes, _SMALLER)
         elif page.size * page.bitspersample > 8 * path.stat().st_size:
             raise InputError(
                 f"{path}, page {i} has {page.size:,} values, more than the file: it"
@@ -243,10 +231,8 @@ def _check_pages(path: Path, file: Any) -> None:
         raise InputError(f"{path} holds colours as {meaning}: save it as RGB")
 
 
-def _describe(
-    path: Path, file: Any
-) -> tuple[list[str], list[str], tuple[float, float] | None]:
-    """Return notes, and the names and the pixel size that a TIFF states."""
+def _describe(path: Path, file: Any) -> list[str]:
+    """Return notes of what a TIFF states."""
     page = file.pages[0]
     notes = ["in it 0 is white"] if _meaning(page) == "MINISWHITE" else []
     orientation = page.tags.valueof(_ORIENTATION, 1)
@@ -255,65 +241,21 @@ def _describe(
             f"its orientation ({orientation}) is not applied: pixels are in the"
             " order of the file"
         )
-    no_data = page.tags.valueof(_NO_DATA)
-    if no_data is not None:
-        notes += base.describe_attributes({"missing_value": no_data})
-    names: list[str] = []
-    pixel_size = None
+    notes += describe_attributes({"missing_value": page.tags.valueof(_NO_DATA)})
+    n_pages = len(file.pages)
     if file.is_ome:
-        names, pixel_size = _ome(path, file.ome_metadata, len(file.pages), notes)
+        notes.append(
+            f"its OME metadata are not read: each of its {n_pages} pages is a mixture"
+        )
     stated = file.imagej_metadata or {}
     sizes = [int(stated.get(name, 1)) for name in ("channels", "slices", "frames")]
-    _check_planes(path, sizes, len(file.pages), notes)
-    return notes, names, pixel_size
-
-
-def _check_planes(
-    path: Path, sizes: Sequence[int], n_pages: int, notes: list[str]
-) -> None:
-    """Raise if the pages are channels at several depths or times.
-
-    If they are depths or times alone, add a note.
-    """
     channels, depths, times = sizes
-    if depths * times <= 1 or math.prod(sizes) != n_pages:
-        return
+    if depths * times == 1 or math.prod(sizes) != n_pages:
+        return notes
     what = f"its {n_pages} pages are {depths} depths and {times} times"
     if channels > 1:
         raise InputError(
             f"{path}: {what} of {channels} channels: save one depth and time, or put"
             " them side by side: a page for each channel"
         )
-    notes.append(f"{what}, and are read as mixtures")
-
-
-def _ome(
-    path: Path, description: Any, n_pages: int, notes: list[str]
-) -> tuple[list[str], tuple[float, float] | None]:
-    """Return the names of the channels, if these are the pages, and the pixel size.
-
-    Notes say what is not in the file.
-    """
-    parse = import_optional("defusedxml.ElementTree", "reading OME-TIFF").fromstring
-    pixels = parse(description).find(".//{*}Pixels")
-    if pixels is None:
-        return [], None
-    sizes = [int(pixels.get(f"Size{axis}", 1)) for axis in "CZT"]
-    _check_planes(path, sizes, n_pages, notes)
-    channels = pixels.findall("{*}Channel")
-    n_planes = math.prod(sizes)
-    samples = [int(channel.get("SamplesPerPixel", 1)) for channel in channels]
-    if n_planes > n_pages and all(n == 1 for n in samples):
-        notes.append(
-            f"it holds {n_pages} of {n_planes} images: other files, which its OME"
-            " metadata name, are not opened"
-        )
-    names = [printable(channel.get("Name") or "") for channel in channels]
-    if len(names) != n_pages or not all(names) or len({*names}) != n_pages:
-        names = []
-    height, width = [
-        float(pixels.get(f"PhysicalSize{axis}", 0))
-        * _MICROMETRES.get(pixels.get(f"PhysicalSize{axis}Unit", "µm"), 0.0)
-        for axis in "YX"
-    ]
-    return names, (height, width) if min(height, width) > 0 else None
+    return [*notes, f"{what}, and are read as mixtures"]

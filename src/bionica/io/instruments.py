@@ -51,28 +51,29 @@ _OPUS_UNITS = {
     "PNT": "point",
 }
 #: Channels of a flow cytometer that are not dyes.
-_SCATTER = re.compile(r"(fs|ss)c?\b", re.IGNORECASE)
-_TIME = re.compile(r"(time|hdr)\b", re.IGNORECASE)
+_NO_DYES = {
+    re.compile(r"(fs|ss)c?\b", re.IGNORECASE): "scatter",
+    re.compile(r"(time|hdr)\b", re.IGNORECASE): "time or count",
+}
 #: Suffixes of the numbers of an ENVI header.
 _ENVI_DATA = ("", ".img", ".dat", ".raw", ".bin", ".bsq", ".bil", ".bip")
 
 
-def _package(module: str, purpose: str) -> Any:
-    return import_optional(module, f"reading {purpose}", "instruments")
-
-
-def _check_start(path: Path, start: bytes, what: str) -> None:
+def _package(path: Path, module: str, what: str, start: bytes = b"") -> Any:
+    """Import the package that reads a file, which must begin with `start`."""
+    package = import_optional(module, f"reading {what}", "instruments")
     with path.open("rb") as file:
         if file.read(len(start)) != start:
             raise InputError(
                 f"{path} is no {what} file: what its suffix says is not what it holds"
             )
+    return package
 
 
 def read_spc(path: Path) -> Measurement:
     """The spectra of an SPC file, which have one axis."""
     with path.open("rb") as file:
-        content = _package("spc_io", "SPC").SPC.from_bytes_io(file)
+        content = _package(path, "spc_io", "SPC").SPC.from_bytes_io(file)
     axis = content[0].xarray
     if content.xarray is None and any(
         not np.array_equal(sub.xarray, axis) for sub in content
@@ -95,8 +96,7 @@ def read_opus(path: Path) -> Measurement:
 
     If there is none, the sample or the reference.
     """
-    package = _package("brukeropus", "OPUS")
-    _check_start(path, b"\n\n\xfe\xfe", "OPUS")
+    package = _package(path, "brukeropus", "OPUS", b"\n\n\xfe\xfe")
     content = package.read_opus(str(path))
     data = [getattr(content, key) for key in content.all_data_keys]
     order = {"sm": 1, "rf": 1, "ig": 2, "ph": 2}
@@ -116,8 +116,7 @@ def read_opus(path: Path) -> Measurement:
 
 def read_omnic(path: Path) -> Measurement:
     """The spectra of an OMNIC file."""
-    package = _package("spectrochempy_omnic", "OMNIC")
-    _check_start(path, b"Spectral ", "OMNIC")
+    package = _package(path, "spectrochempy_omnic", "OMNIC", b"Spectral ")
     content = package.OMNICReader(path)
     return Measurement(
         content.data,
@@ -133,8 +132,7 @@ def read_wdf(path: Path) -> Measurement:
 
     Those of a map are not an image.
     """
-    package = _package("renishawWiRE", "WiRE")
-    _check_start(path, b"WDF1", "WiRE")
+    package = _package(path, "renishawWiRE", "WiRE", b"WDF1")
     content = package.WDFReader(path)
     content.close()
     X = np.reshape(content.spectra, (-1, content.point_per_spectrum))
@@ -156,7 +154,7 @@ def read_fcs(path: Path) -> Measurement:
 
     Time and scatter are not mixtures of dyes.
     """
-    package = _package("flowio", "FCS")
+    package = _package(path, "flowio", "FCS")
     # the end of the data is often off by one; whether all events are there is checked
     with path.open("rb") as file:
         content = package.FlowData(file, ignore_offset_error=True, nextdata_offset=0)
@@ -175,11 +173,8 @@ def read_fcs(path: Path) -> Measurement:
     if logs:
         X[:, logs] = content.as_array(preprocess=False)[:, logs]
     reasons = dict.fromkeys(logs, "said to be a logarithm")
-    for j, name in enumerate(names):
-        if _SCATTER.match(name):
-            reasons[j] = "scatter"
-        if _TIME.match(name):
-            reasons[j] = "time or count"
+    for pattern, reason in _NO_DYES.items():
+        reasons |= {j: reason for j in range(len(names)) if pattern.match(names[j])}
     notes = []
     if int(content.text.get("nextdata", 0)) > 0:
         notes.append(
@@ -195,8 +190,7 @@ def read_envi(path: Path) -> Measurement:
     Its numbers are in the file of the same name with another suffix, in the same
     folder.
     """
-    envi = _package("spectral.io.envi", "ENVI")
-    _check_start(path, b"ENVI", "ENVI")
+    envi = _package(path, "spectral.io.envi", "ENVI", b"ENVI")
     candidates = [path.with_suffix(suffix) for suffix in _ENVI_DATA]
     files = [file for file in candidates if file.is_file()]
     if len(files) != 1:
@@ -215,7 +209,7 @@ def read_envi(path: Path) -> Measurement:
             " complete"
         )
     ignored = image.metadata.get("data ignore value")
-    notes = describe_attributes({} if ignored is None else {"missing_value": ignored})
+    notes = describe_attributes({"missing_value": ignored})
     return Measurement(
         image.open_memmap(interleave="bip"),
         image.bands.centers or [f"band_{j + 1}" for j in range(image.shape[2])],
@@ -244,42 +238,34 @@ def suffix_of(path: Path) -> str:
 
 def open_instrument(paths: Sequence[Path], options: ReadOptions) -> MatrixReader:
     """Open files of one suffix, which have the same axis."""
-    files = list[Measurement]()
-    labels = list[str]()
-    for path in paths:
-        file = _measurement(path)
-        files.append(file)
-        if file.axis != files[0].axis:
+    first, *others = files = [*map(_measurement, paths)]
+    for path, file in zip(paths, files, strict=True):
+        if file.axis != first.axis:
             raise InputError(
                 f"{path} has another axis than {paths[0]}: interpolate one of them, or"
                 " give them one by one"
             )
-        names = file.labels
-        if len(paths) > 1:
-            # the name of the file, and that of the sample if the file has several
-            if not len(names) == len(file.matrix) > 1:
-                names = [""] * len(file.matrix)
-            names = [f"{path.name} {name}".strip() for name in names]
-        labels += names
-    last = files[-1]
     name = str(paths[0])
-    matrix = last.matrix
-    if len(paths) > 1:
+    matrix = first.matrix
+    labels = first.labels
+    if others:
         name = f"{len(paths)} files"
         if any(np.ndim(file.matrix) != 2 for file in files):
             raise InputError(f"{len(paths)} images: give one at a time")
         matrix = np.concatenate([file.matrix for file in files])
+        # the name of the file, and that of the sample if the file has several
+        labels = [
+            f"{path.name} {label if len(file.labels) > 1 else ''}".strip()
+            for path, file in zip(paths, files, strict=True)
+            for label in file.labels or [""] * len(file.matrix)
+        ]
     notes = dict.fromkeys(note for file in files for note in file.notes)
+    header = [*map(str, first.axis)]
+    reasons = files[-1].reasons
     reader = MatrixReader(
-        name,
-        lambda: matrix,
-        options,
-        [*map(str, last.axis)],
-        [*notes],
-        last.reasons,
-        labels,
+        name, lambda: matrix, options, header, [*notes], reasons, labels
     )
-    reader.unit = last.unit and printable(last.unit)
+    reader.unit = files[-1].unit and printable(files[-1].unit)
     return reader
 
 
@@ -299,15 +285,11 @@ def _measurement(path: Path) -> Measurement:
             matrix = np.asarray(matrix)
     said = [record.getMessage() for record in logged]
     said += [str(warning.message) for warning in warned]
+    names = [f"{x:.12g}" if isinstance(x, float) else str(x) for x in file.axis]
+    notes = [*file.notes, *(text.replace(str(path), path.name) for text in said)]
     return file._replace(
         matrix=matrix,
-        axis=[
-            f"{value:.12g}" if isinstance(value, float) else printable(str(value))
-            for value in file.axis
-        ],
-        labels=[printable(label) for label in file.labels],
-        notes=[
-            *file.notes,
-            *(printable(text.replace(str(path), path.name)) for text in said),
-        ],
+        axis=[*map(printable, names)],
+        labels=[*map(printable, file.labels)],
+        notes=[*map(printable, notes)],
     )

@@ -8,8 +8,8 @@ import numpy as np
 
 from bionica.core.errors import InputError, Message, printable
 from bionica.io import reader as base
-from bionica.io.arrays import NUMBER_TYPES
 from bionica.io.columns import Array, integer_columns, label_columns
+from bionica.io.matrix import NUMBER_TYPES
 from bionica.io.reader import Labels, Reader, ReadOptions, import_optional
 
 
@@ -22,10 +22,6 @@ class ParquetReader(Reader):
         file = import_optional("pyarrow.parquet", "reading Parquet").ParquetFile(path)
         super().__init__(str(path), options)
         self.callback(file.close)
-        if options.axis:
-            raise InputError(
-                Message("{axis:=1}: every column of {} is a mixture", path)
-            )
         self._file = file
         self.n_samples = int(file.metadata.num_rows)
         schema = file.schema_arrow
@@ -38,36 +34,30 @@ class ParquetReader(Reader):
                 template = "{}, column {!r} holds {}, not numbers: omit it from {use:=}"
                 raise InputError(Message(template, path, field.name, field.type))
         first, _ = next(self.parts(), (np.empty((0, 2)), []))
-        integers = integer_columns(first) if len(first) else []
-        if integers:
-            listed = ", ".join(map(self.column, integers))
-            self.notes.append(Message(base.UNLIKE, listed))
+        self.note_unlike(integer_columns(first))
 
     def _labels(self, schema: Any) -> tuple[dict[int, str], list[int]]:
         """Return which columns are labels, and why, and which only have such a name."""
+        names = schema.names
         reasons = {
             j: str(field.type)
             for j, field in enumerate(schema)
             if not _is_numeric(field)
         }
-        names = schema.names
-        header = self.header or names
 
         def values(j: int) -> Array:
             """The first numbers of a column."""
-            batches = (
-                () if j in reasons else self._file.iter_batches(columns=[names[j]])
-            )
-            for batch in batches:
-                return _numpy(batch.column(0)).astype(float)
+            if j not in reasons:
+                for batch in self._file.iter_batches(columns=[names[j]]):
+                    return _numpy(batch.column(0)).astype(float)
             return np.empty(0)
 
-        named, doubtful = label_columns(names, values)
+        labels, doubtful = label_columns(names, values)
         # where pandas stored its row labels
         index = (schema.pandas_metadata or {}).get("index_columns", [])
         if len(names) > 1:
-            named += [j for j, name in enumerate(names) if name in index]
-        reasons = {j: header[j] or "no name" for j in named} | reasons
+            labels += [j for j, name in enumerate(names) if name in index]
+        reasons = {j: printable(names[j]) or "no name" for j in labels} | reasons
         return reasons, [j for j in doubtful if j not in reasons]
 
     def parts(self) -> Iterator[tuple[Array, Labels]]:

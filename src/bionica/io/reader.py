@@ -15,7 +15,6 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -28,8 +27,6 @@ from bionica.io.columns import Array, wavelengths_in
 Labels = list[Array]
 
 LARGEST = 2**28  # bytes that are decoded at once
-#: A note of labels that may not be named so.
-UNLIKE = "unlike the others, and read as a mixture: {} ({skip:=} omits it)"
 _RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 
 
@@ -53,7 +50,7 @@ def explain_errors(name: str) -> Iterator[None]:
     except (InputError, FileNotFoundError, PermissionError, IsADirectoryError):
         raise
     except Exception as error:  # libraries raise any exception on broken bytes
-        if isinstance(error, OSError) and is_disk_full(error):
+        if is_disk_full(error):
             raise
         cause = " ".join(str(error).split())[:200] or type(error).__name__
         raise InputError(
@@ -102,12 +99,10 @@ def check_archive(archive: zipfile.ZipFile) -> None:
 
 def describe_choice(kind: str, chosen: str, others: Sequence[str]) -> list[str]:
     """Return a note that names what was read of several, and what was not."""
-    if not others:
-        return []
-    more = f" and {len(others) - 20} more" if len(others) > 20 else ""
-    names = ", ".join(map(printable, others[:20]))
-    template = "the {} {} was read, and left out: {}{} ({dataset:=} reads another)"
-    return [Message(template, kind, chosen, names, more)]
+    more = [f"and {len(others) - 20} more"] if len(others) > 20 else []
+    names = ", ".join([*others[:20], *more])
+    template = "the {} {} was read, and left out: {} ({dataset:=} reads another)"
+    return [Message(template, kind, chosen, names)] if others else []
 
 
 def describe_attributes(attributes: Mapping[str, Any]) -> list[str]:
@@ -116,11 +111,10 @@ def describe_attributes(attributes: Mapping[str, Any]) -> list[str]:
     stated = [
         f"{name} = {printable(str(attributes[name]))}"
         for name in names
-        if name in attributes
+        if attributes.get(name) is not None
     ]
-    if not stated:
-        return []
-    return [f"its numbers are read as stored, and it says {', '.join(stated)}"]
+    note = f"its numbers are read as stored, and it says {', '.join(stated)}"
+    return [note] if stated else []
 
 
 def block_rows(n_features: int) -> int:
@@ -199,26 +193,22 @@ class RowSample:
         self._parts.append([numbers, block, *labels])
         self.n_seen += len(block)
         if sum(len(part[0]) for part in self._parts) > 2 * self.limit:
-            self._parts = [self._thinned()]
-
-    def _thinned(self) -> list[Array]:
-        """Return the rows with the smallest marks of their strata."""
-        from bionica.core.blocks import marks  # which imports SciPy
-
-        columns = [*map(np.concatenate, zip(*self._parts, strict=True))]
-        if self.n_seen <= self.limit:
-            return columns
-        strata = columns[0] >> (-(-self.n_seen // self.limit) - 1).bit_length()
-        order = np.lexsort((marks(columns[0]), strata))
-        rows = order[np.flatnonzero(np.diff(strata[order], prepend=-1))]
-        return [column[rows] for column in columns]
+            self.sample()
 
     def sample(self) -> tuple[Array, Labels]:
         """Return the rows kept, and what the label columns hold beside them."""
+        from bionica.core.blocks import marks  # which imports SciPy
+
         if not self._parts:
             return np.empty((0, 0)), []
-        _, rows, *labels = self._thinned()
-        return rows, labels
+        columns = [*map(np.concatenate, zip(*self._parts, strict=True))]
+        if self.n_seen > self.limit:
+            strata = columns[0] >> (-(-self.n_seen // self.limit) - 1).bit_length()
+            order = np.lexsort((marks(columns[0]), strata))
+            rows = order[np.flatnonzero(np.diff(strata[order], prepend=-1))]
+            columns = [column[rows] for column in columns]
+        self._parts = [columns]
+        return columns[1], columns[2:]
 
 
 class Reader(ExitStack):
@@ -232,8 +222,6 @@ class Reader(ExitStack):
     n_samples: int | None = None  # known after `sample` and `read` at the latest
     image_shape: tuple[int, ...] | None = None  # if the samples are pixels
     decimal: str = "."  # the decimal point of text
-    # height and width of a pixel in micrometres
-    pixel_size: tuple[float, float] | None = None
     header: list[str] | None = None  # names of all columns of the file
     # For pipes, these are set after the first block.
     columns: Sequence[int] = ()  # indices of the columns that are mixtures
@@ -255,6 +243,12 @@ class Reader(ExitStack):
         self.options = options
         # what was left out, and what was taken for a header
         self.notes: list[str] = []
+
+    def note(self, template: str, *values: object) -> None:
+        """Add what the user should know, once."""
+        note = Message(template, *values)
+        if note not in self.notes:
+            self.notes.append(note)
 
     # --- columns
 
@@ -309,28 +303,32 @@ class Reader(ExitStack):
         line = "row" if self.axis else "column"
         listed = [f"{line} {j + 1} ({word})" for j, word in columns.items()]
         if listed:
-            self.notes.append(Message(template, ", ".join(listed)))
+            self.note(template, ", ".join(listed))
+
+    def note_unlike(self, mixtures: Sequence[int]) -> None:
+        """Add a note that names mixtures which may be labels, if there are any."""
+        if mixtures:
+            self.note(
+                "unlike the others, and read as a mixture: {} ({skip:=} omits it)",
+                ", ".join(map(self.column, mixtures)),
+            )
 
     def _numbers(self, option: str, text: str | None, width: int) -> set[int]:
         """Return the indices of the columns that an option names."""
-        numbers: set[int] = set()
-        if not text:
-            return numbers
+        numbers = set[int]()
         header = self.header or []
-        for item in map(str.strip, text.split(",")):
+        for item in map(str.strip, text.split(",")) if text else ():
+            named = {j for j, name in enumerate(header) if name == item != ""}
             match = _RANGE.fullmatch(item)
-            first = int(match[1]) if match else 0
-            last = int(match[2] or first) if match else 0
-            if item and item in header:
-                numbers |= {j for j, name in enumerate(header) if name == item}
-            elif 1 <= first <= last <= width:
-                numbers |= set(range(first - 1, last))
-            else:
+            if match and not named:
+                named = {*range(int(match[1]) - 1, int(match[2] or match[1]))}
+            numbers |= named
+            if not named or max(named) >= width or min(named) < 0:
                 known = ", ".join([f"1 to {width}", *header[:20]])
                 template = (
                     f"{{{option}:={{!r}}}}: {{}} has no column {{!r}}; it has {{}}"
                 )
-                values = (text[:40], self.name, item[:40], known)
+                values = (str(text)[:40], self.name, item[:40], known)
                 raise InputError(Message(template, *values))
         return numbers
 
@@ -343,7 +341,7 @@ class Reader(ExitStack):
     @property
     def layout(self) -> dict[str, Any]:
         """What `open_writer` takes to write sources as this input is laid out."""
-        names = ("image_shape", "pixel_size", "label_names", "label_types", "decimal")
+        names = ("image_shape", "label_names", "label_types", "decimal")
         return {name: getattr(self, name) for name in names}
 
     # --- samples
@@ -380,46 +378,43 @@ class Reader(ExitStack):
         Samples are C-ordered, of shape (n, n_features); float32 and float16 are
         float32, the rest is float64.
         """
-        parts = self.parts()
         n = 0
         self.n_missing = 0
-        while True:
-            with explain_errors(self.name):
-                part, labels = next(parts, (None, []))
-            if part is None:
-                break
-            is_single = part.dtype.newbyteorder("=") in (np.float32, np.float16)
-            dtype = np.float32 if is_single else np.float64
-            block: Array = np.asarray(part, dtype=dtype, order="C")
-            wrong = self._find_wrong(block)
-            rows = wrong.any(axis=1)
-            end = int(rows.argmax()) if rows.any() else len(block)
-            if end:
-                good = block[:end]
-                self.n_missing += int((good >= self.options.saturated).sum())
-                yield self.corrected(good), [label[:end] for label in labels]
-            n += end
-            if end < len(block):
-                j = int(wrong[end].argmax())
-                where, remedy = self.explain(n, end, j, block[end, j])
-                how_many = (
-                    f"{wrong.sum()} in {rows.sum()} of these {len(block)} samples"
-                )
-                template = "{} (values like it: {}; all are counted from 1): {}"
-                raise InputError(Message(template, where, how_many, remedy))
+        with explain_errors(self.name):
+            for part, labels in self.parts():
+                is_single = part.dtype.kind == "f" and part.itemsize <= 4
+                dtype = np.float32 if is_single else np.float64
+                block: Array = np.asarray(part, dtype=dtype, order="C")
+                wrong = ~np.isfinite(block)
+                if self.options.missing and wrong.any():
+                    missing = self.is_missing(block)
+                    self.n_missing += int(missing.sum())
+                    wrong &= ~missing
+                rows = wrong.any(axis=1)
+                end = int(rows.argmax()) if rows.any() else len(block)
+                if end:
+                    good = block[:end]
+                    self.n_missing += int((good >= self.options.saturated).sum())
+                    yield self.corrected(good), [label[:end] for label in labels]
+                n += end
+                if end < len(block):
+                    j = int(wrong[end].argmax())
+                    where, remedy = self.explain(n, end, j, block[end, j])
+                    raise InputError(
+                        Message(
+                            "{} (values like it: {} in {} of these {} samples; all are"
+                            " counted from 1): {}",
+                            where,
+                            wrong.sum(),
+                            rows.sum(),
+                            len(block),
+                            remedy,
+                        )
+                    )
         if not n:
             raise InputError(
                 f"{self.name} holds no sample: give at least one row of numbers"
             )
-
-    def _find_wrong(self, block: Array) -> Array:
-        """Return which cells are not finite, nor missing where that is allowed."""
-        wrong = ~np.isfinite(block)
-        if self.options.missing and wrong.any():
-            missing = self.is_missing(block)
-            self.n_missing += int(missing.sum())
-            wrong &= ~missing
-        return wrong
 
     def corrected(self, X: Any) -> Any:
         """Samples of the file, less the dark level, and NaN where saturated."""
@@ -439,16 +434,15 @@ class Reader(ExitStack):
         The file is read again for the blocks if it has more than `limit` samples.
         """
         chosen = RowSample(limit)
-        ends = [0]
         for block, labels in self.labelled_blocks():
             chosen.add(block, labels)
-            ends.append(chosen.n_seen)
         self.n_samples = chosen.n_seen
         X, labels = chosen.sample()
-        if len(X) < chosen.n_seen:
+        if len(X) < self.n_samples:
             return X, labels, self.labelled_blocks()
-        slices = [slice(start, end) for start, end in pairwise(ends)]
-        return X, labels, [(X[i], [column[i] for column in labels]) for i in slices]
+        n = block_rows(self.n_features)
+        cuts = [slice(i, i + n) for i in range(0, len(X), n)]
+        return X, labels, [(X[i], [column[i] for column in labels]) for i in cuts]
 
     def sample(self, limit: int) -> tuple[Array, Labels]:
         """Return at most `limit` samples and their labels, and count all samples.

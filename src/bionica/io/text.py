@@ -45,7 +45,6 @@ from typing import Any
 import numpy as np
 
 from bionica.core.errors import InputError, Message, printable
-from bionica.io import reader as base
 from bionica.io.columns import (
     CHANNEL_NAMES,
     ROW_NAMES,
@@ -55,7 +54,7 @@ from bionica.io.columns import (
     label_columns,
     wavelengths_in,
 )
-from bionica.io.reader import Labels, Reader, ReadOptions
+from bionica.io.reader import Labels, Reader, ReadOptions, check_size
 
 TEXT = (".csv", ".tsv", ".txt", ".dat")
 _CHUNK = 2**20
@@ -73,10 +72,6 @@ _MISSING = ("", "na", "n/a", "#n/a", "n.a.", "#nv", "nan", "null", "none", "-", 
 _THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(,\d{3})+")
 # in a number: its point marks no thousands
 _FRACTION = re.compile(r"(?<!\d)0*\.|\.(?!\d{3})|\.\d{3}\d|[eE]")
-_GAP = "it has empty lines between samples: its parts were read as one table"
-_CP1252 = Message(
-    "its text is not UTF-8, and was read as Windows-1252 ({encoding:=} reads another)"
-)
 _COMMENT = re.compile(r'#|"?sep=', re.IGNORECASE)  # the latter is what Excel writes
 #: A letter, a clock time or a date. The e of a number has digits before and behind it.
 _WORD = re.compile(r"[^\W\deE]|:|\d[-/]\d|(?<![\d.])[eE]|[eE](?![-+\d])")
@@ -89,14 +84,13 @@ def cells_of(line: str, separator: str | None, most: int = -1) -> list[str]:
 
     None if the line has a stray quote.
     """
-    if '"' not in line:
-        return [cell.strip() for cell in line.split(separator, most)]
-    if not separator:
-        line = " ".join(line.split())
-    try:
-        cells = next(csv.reader([line], delimiter=separator or " ", strict=True))
-    except csv.Error:
-        return []
+    cells = line.split(separator, most)
+    if '"' in line:
+        line = line if separator else " ".join(line.split())
+        try:
+            cells = next(csv.reader([line], delimiter=separator or " ", strict=True))
+        except csv.Error:
+            cells = []
     return [cell.strip() for cell in cells]
 
 
@@ -122,10 +116,8 @@ def _count(cells: Sequence[str]) -> str:
 
 def _equal_from(rows: Sequence[Sequence[str]]) -> int:
     """Return the index of the first of the last rows that have one width."""
-    for i in range(len(rows), 0, -1):
-        if len(rows[i - 1]) != len(rows[-1]):
-            return i
-    return 0
+    others = [i for i, row in enumerate(rows, 1) if len(row) != len(rows[-1])]
+    return max(others, default=0)
 
 
 def judge_first_line(lines: Sequence[Sequence[float]], decimals: Sequence[int]) -> str:
@@ -141,24 +133,23 @@ def judge_first_line(lines: Sequence[Sequence[float]], decimals: Sequence[int]) 
     >>> judge_first_line([[0.3, 0.1], [0.2, 0.3], [0.4, 0.1], [0.1, 0.2]], [1, 1, 1, 1])
     'sample'
     """
-    table = np.array(lines, float)
-    first = table[0]
-    n, k = len(table) - 1, len(first)
-    order = [_order(row) for row in table]
+    first, *below = np.array(lines, float)
+    n, k = len(below), len(first)
+    order, *orders = map(_order, (first, *below))
     integers = not decimals[0]
     numbered = integers and (first == np.arange(k)).all()
-    axis = k >= _AXIS and order[0] and not any(order[1:])
-    if (numbered and k > 2) or (axis and (n > 2 or order[0] == 2)):
+    axis = k >= _AXIS and order and not any(orders)
+    if (numbered and k > 2) or (axis and (n > 2 or order == 2)):
         return "names"
-    even = n > 1 and order[0] == 2 > max(order[1:])
-    size = np.abs(table)
-    larger = n > 1 and size[0].min() > _APART * size[1:].max()
-    smaller = n > 1 and _APART * size[0].max() < size[1:].min()
+    even = order == 2 > max(orders)
+    size = np.abs(first)
+    sizes = np.abs(below)
+    apart = size.min() > _APART * sizes.max() or _APART * size.max() < sizes.min()
     n_distinct = len({*first})
-    apart = (larger or smaller) and n_distinct > 1  # replicates have equal names
+    # replicates have equal names
+    unlike = n > 1 and (even or (apart and n_distinct > 1))
     above_decimals = n_distinct == k and integers and all(decimals[1:])
-    doubtful = numbered or axis or even or apart or above_decimals
-    return "asked" if doubtful else "sample"
+    return "asked" if numbered or axis or unlike or above_decimals else "sample"
 
 
 def _order(line: Array) -> int:
@@ -182,12 +173,12 @@ def read_lines(
     name: str,
     open_stream: Callable[[], Any],
     encoding: str | None,
-    notes: list[str],
+    note: Callable[[str], None],
 ) -> Iterator[list[str]]:
     r"""Yield lists of complete lines as soon as they arrive.
 
     \r\n and \r end a line as \n does. Text is in UTF-8, or, if that is not possible
-    from the first byte on that is not ASCII, in cp1252, which `notes` get to know.
+    from the first byte on that is not ASCII, in cp1252, of which there is a `note`.
     """
     decoder = _decoder(encoding or "utf-8-sig")
     rest = ""
@@ -196,18 +187,20 @@ def read_lines(
     with open_stream() as stream:
         while data:
             data = getattr(stream, "read1", stream.read)(_CHUNK)
-            if is_ascii and data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+            if is_ascii and data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
                 decoder = _decoder("utf-16")  # as Excel writes "Unicode text"
+            text = "\0"
             try:
                 text = decoder.decode(data, final=not data)
             except UnicodeDecodeError:
-                text = "\0"
                 if is_ascii:
                     decoder = _decoder("cp1252")
+                    note(
+                        "its text is not UTF-8, and was read as Windows-1252 "
+                        "({encoding:=} reads another)"
+                    )
                     with suppress(UnicodeDecodeError):
                         text = decoder.decode(data)
-                    if _CP1252 not in notes:
-                        notes.append(_CP1252)
             if "\0" in text:
                 template = (
                     "{} is not text in {}: pass another {encoding:=}, or save it as "
@@ -218,7 +211,7 @@ def read_lines(
             *lines, rest = (rest + text).split("\n")
             yield lines
             # cells take ten times its memory
-            base.check_size(f"a line of {name}", 10 * len(rest), "save it as .npy")
+            check_size(f"a line of {name}", 10 * len(rest), "save it as .npy")
     yield [rest] if rest else []
 
 
@@ -259,7 +252,7 @@ class TextReader(Reader):
             raise InputError(Message(template, encoding)) from None
         stream = pipe or partial(path.open, "rb")
         self._open_lines = open_lines or partial(
-            read_lines, str(path), stream, encoding, self.notes
+            read_lines, self.name, stream, encoding, self.note
         )
         self._pipe = pipe is not None
         self._n_head = _HEAD
@@ -268,10 +261,12 @@ class TextReader(Reader):
         self._given_header = options.header
         self._skip_lines = options.skip_lines
         self._decimals = options.decimal or ".,"
-        self.decimal = options.decimal or "."
+        self.decimal = self._decimals[0]
         # in sheets it is
         self._is_point_known = bool(options.decimal or separator)
-        self._separators = [separator] if separator else _SEPARATORS
+        self._separators: Sequence[str | None] = _SEPARATORS
+        if separator:
+            self._separators = (separator,)
         self._separator = separator
         if not pipe:
             next(self._chunks(), None)
@@ -293,13 +288,16 @@ class TextReader(Reader):
             rows = [
                 (i, line)
                 for i, line in enumerate(pending, n_before + 1)
-                if i >= self._first_line and line and not line.isspace()
+                if i >= self._first_line and line.strip()
             ]
             if rows:
                 before = last or rows[0][0] - 1
                 last = rows[-1][0]
-                if last - before > len(rows) and _GAP not in self.notes:
-                    self.notes.append(_GAP)
+                if last - before > len(rows):
+                    self.note(
+                        "it has empty lines between samples: its parts were read as one"
+                        " table"
+                    )
             yield rows
             n_before += len(pending)
             pending = []
@@ -320,11 +318,8 @@ class TextReader(Reader):
         """Return the numbers of lines; NaN where there is none."""
         separator = self._separator
         block = np.full((len(rows), self.n_features), nan)
-        widths = {
-            line.count(separator) + 1 if separator else len(line.split())
-            for line in rows
-        }
-        if widths == {self._width} and not any('"' in line for line in rows):
+        are_equal = {len(line.split(separator)) for line in rows} == {self._width}
+        if are_equal and not any('"' in line for line in rows):
             points = rows
             if self.decimal == ",":
                 # then a point is not part of a number
@@ -338,7 +333,7 @@ class TextReader(Reader):
                     ndmin=2,
                 )
         # all of them if NumPy cannot read one
-        for i in np.flatnonzero(~np.isfinite(block).all(axis=1)).tolist():
+        for i in np.flatnonzero(~np.isfinite(block).all(axis=1)):
             cells = cells_of(rows[i], separator)
             if len(cells) == self._width:
                 block[i] = self._floats(cells[j] for j in self.columns)
@@ -354,13 +349,13 @@ class TextReader(Reader):
             np.array([printable(self._point(cells[j])) for cells in table], str)
             for j in self.labels
         ]
-        counted = [cell for i in self._counted for cell in labels[i].tolist()]
+        counted = [cell for i in self._counted for cell in labels[i]]
         words = [cell for cell in counted if self._kind(cell) == "text"]
         if words:
             self._counted = []  # one note
-            self.notes.append(
-                "beside labels that are numbers there are words"
-                f" ({', '.join(words[:3])}): samples too"
+            self.note(
+                "beside labels that are numbers there are words ({}): samples too",
+                ", ".join(words[:3]),
             )
         return labels
 
@@ -377,10 +372,9 @@ class TextReader(Reader):
         if not numbered or (len(numbered) < self._n_head and not last):
             return
         start, rows = self._split(numbered)
-        if self._given_header is None:
+        header = self._given_header
+        if header is None:
             header = self._is_header(rows)
-        else:
-            header = self._given_header
         names = [*map(self._point, rows[0])] if header else []
         self.header = names or None
         self._width = len(rows[0])
@@ -390,9 +384,7 @@ class TextReader(Reader):
         self._decimals = self.decimal
         samples = rows[header:]
         below = numbered[start + 1 : self._n_head if self._pipe else None]
-        reasons, doubtful = self._find_labels(
-            names, [line for _, line in below], samples
-        )
+        reasons, doubtful = self._find_labels(names, below, samples)
         self.axis = 1 if self._transposed else self._find_axis(samples)
         if self.axis > self._transposed:
             # the columns are chosen after the table is transposed
@@ -422,32 +414,36 @@ class TextReader(Reader):
         first_line: int,
     ) -> None:
         """Say which lines before the table were left out, and what the point is."""
-        comment = table[0][1]
         number, line = numbered[0]
         if table[0] != numbered[0]:
-            self.notes.append(
-                f"the first lines, which are comments ({printable(comment[:40])}),"
-                " were left out"
+            self.note(
+                "the first lines, which are comments ({}), were left out",
+                table[0][1][:40],
             )
         if number != first_line:
-            self.notes.append(
-                f"lines {number} to {first_line - 1} ({printable(line[:40])}, ...) are"
-                " not lines of the table, and were left out"
+            self.note(
+                "lines {} to {} ({}, ...) are not lines of the table, and were left"
+                " out",
+                number,
+                first_line - 1,
+                line[:40],
             )
         if self.decimal not in (self._decimals, "."):
-            template = (
+            self.note(
                 "its numbers have decimal commas, and are written so ({decimal:=}"
                 " decides)"
             )
-            self.notes.append(Message(template))
 
     def _find_labels(
-        self, names: list[str], lines: list[str], samples: list[list[str]]
+        self,
+        names: list[str],
+        numbered: Sequence[tuple[int, str]],
+        samples: list[list[str]],
     ) -> tuple[dict[int, str], list[int]]:
         """Return which columns are labels, and why, and which only have such a name."""
 
         def values(j: int) -> list[float]:
-            rows = [cells_of(line, self._separator, j + 1) for line in lines]
+            rows = [cells_of(line, self._separator, j + 1) for _, line in numbered]
             return self._floats(row[j] for row in rows if j < len(row))
 
         labels, doubtful = label_columns(names, values)
@@ -488,12 +484,12 @@ class TextReader(Reader):
         shown = (*self.columns[: _HEAD - 1], self.columns[-1])
         columns = [[row[j] for row in samples] for j in shown]
         line, other = ("column", "line") if self._transposed else ("line", "column")
-        if self.header and self._judge([*zip(*columns, strict=True)]) != "sample":
+        if self.header and self._judge(np.transpose(columns)) != "sample":
             after = ", ".join([column[0] for column in columns][:4])
             template = "the {} after the names ({}, ...) was read as a sample"
             if not self._transposed:
                 template += " ({skip_lines:={}}: as names)"
-            self.notes.append(Message(template, line, after, self._first_line - 1))
+            self.note(template, line, after, self._first_line - 1)
         if self._given_header is None and not self.header:
             template = (
                 "it has no names: the first {} ({}, ...) was read as a sample "
@@ -505,14 +501,12 @@ class TextReader(Reader):
                     "{axis:=1}: a sample)"
                 )
             row, column = (", ".join(cells[:4]) for cells in (rows[0], columns[0]))
-            self.notes.append(Message(template, line, row, other, column))
+            self.note(template, line, row, other, column)
         elif self.wavelengths is None and self.n_features > 2 and not self._transposed:
             edges = {0: columns, -1: columns[::-1]}
-            unlike = [
-                self.column(j) for j, table in edges.items() if self._is_unlike(table)
-            ]
-            if unlike:
-                self.notes.append(Message(base.UNLIKE, ", ".join(unlike)))
+            self.note_unlike(
+                [j for j, table in edges.items() if self._is_unlike(table)]
+            )
 
     def _is_unlike(self, columns: list[list[str]]) -> bool:
         """Whether the first of these columns may not be a mixture.
@@ -539,9 +533,9 @@ class TextReader(Reader):
         ):
             self.decimal = decimal
             self._separator = separator
-            rows = [] if decimal == separator else self._cells(lines)
+            rows = self._cells(lines)
             start = self._table_start(rows, words)
-            if start is not None:
+            if start is not None and decimal != separator:
                 return start, rows[start : start + n]
         return 0, self._split_evenly(heads[0])
 
@@ -597,8 +591,8 @@ class TextReader(Reader):
         is_consistent = all(len(kind) < 2 and "" not in kind for kind in kinds)
         if len(kinds) < 2 or {"number"} not in kinds or not is_consistent:
             return None
-        before = [[*map(self._kind, row)] for row in rows[:start]]
-        if start and (len(below) < 2 or not all("text" in row for row in before)):
+        has_words = all("text" in map(self._kind, row) for row in rows[:start])
+        if start and (len(below) < 2 or not has_words):
             return None
         commas = [cell for row in below for cell in row if "," in cell]
         if self.decimal != self._decimals[0] and all(map(_THOUSANDS.fullmatch, commas)):
@@ -623,11 +617,11 @@ class TextReader(Reader):
         """
         table = [row[self._labelled :] for row in rows if len(row) == len(rows[0])]
         cells = table[0]
-        columns = [*zip(*table, strict=True)]
-        numbers = [column for column in columns if self._number(column[0]) is not None]
-        if not numbers:
+        columns = np.transpose(table)
+        are_numbers = [self._number(cell) is not None for cell in cells]
+        if not any(are_numbers):
             return True
-        verdict = self._judge([*zip(*numbers, strict=True)])
+        verdict = self._judge(columns[are_numbers].T)
         if verdict != "names":
             verdict = self._judge_captions(columns, verdict)
         line = "column" if self._transposed else "line"
@@ -640,26 +634,25 @@ class TextReader(Reader):
             )
             raise InputError(Message(template, self.name, shown))
         if verdict == "names":
-            template = "{} was read as names ({header:=False}: a sample)"
-            self.notes.append(Message(template, shown))
+            self.note("{} was read as names ({header:=False}: a sample)", shown)
         return verdict == "names"
 
-    def _judge_captions(self, columns: list[tuple[str, ...]], verdict: str) -> str:
+    def _judge_captions(self, columns: Array, verdict: str) -> str:
         """Return what the first line is by its words, or by a corner without a name.
 
         It also holds numbers, which are judged by `verdict`.
         """
-        tops = [column[0] for column in columns]
+        tops = columns[:, 0].tolist()
         first = [number for number in map(self._number, tops) if number is not None]
-        rises = is_monotonic(np.array(first, float))
         captions = []
-        for top, *below in columns:
+        for top, *below in columns.tolist():
             if self._is_text(*below):
                 is_caption = bool(ROW_NAMES.fullmatch(top))
             else:
                 is_caption = bool(below) and self._number(top) is None
             if is_caption:
                 captions.append(top)
+        rises = is_monotonic(np.array(first, float))
         # a word over numbers, or "name" over words
         if any(map(self._is_text, captions)):
             return "names" if rises else "asked"
@@ -669,7 +662,7 @@ class TextReader(Reader):
             return "names" if is_named else "asked"
         return verdict
 
-    def _judge(self, rows: Sequence[Sequence[str]]) -> str:
+    def _judge(self, rows: Array | list[list[str]]) -> str:
         """Return what the first of these rows of cells is: `judge_first_line`.
 
         A missing number is the median of its column.
@@ -681,14 +674,9 @@ class TextReader(Reader):
         lines = np.flatnonzero(finite.any(axis=1)).tolist()
         if len(lines) < 2 or not finite[0].all():
             return "sample"
-        table = numbers[lines][:, finite[lines[1:]].any(axis=0)]
+        table = numbers[lines][:, finite[1:].any(axis=0)]
         table = np.where(np.isfinite(table), table, np.nanmedian(table[1:], axis=0))
-        decimals = [
-            max(
-                self._n_decimals(rows[i][j]) for j in np.flatnonzero(finite[i]).tolist()
-            )
-            for i in lines
-        ]
+        decimals = [max(map(self._n_decimals, rows[i])) for i in lines]
         return judge_first_line(table.tolist(), decimals)
 
     def _find_axis(self, samples: list[list[str]]) -> int:
@@ -701,11 +689,11 @@ class TextReader(Reader):
             return given or 0
         name, *others = map(str.strip, self.header or [""] * self._width)
         if CHANNEL_NAMES.fullmatch(name):
-            template = (
+            self.note(
                 "its rows are mixtures: its first column is {!r} ({axis:=0}: its"
-                " columns)"
+                " columns)",
+                name,
             )
-            self.notes.append(Message(template, name))
             return 1
         if len(others) > 1 and all(map(SAMPLE_NAMES.fullmatch, others)):
             template = (
@@ -713,11 +701,9 @@ class TextReader(Reader):
                 " a column is a sample, {axis:=0} if a row is one"
             )
             raise InputError(Message(template, self.name, ", ".join(others[:3])))
-        columns = [
-            [*map(self._point, column)] for column in zip(*samples, strict=False)
-        ]
-        axes = [wavelengths_in(column)[0] for column in columns or [[""]]]
-        if axes[0] is not None and self._may_be_axis(name, others, axes, len(samples)):
+        columns = [[*map(self._point, cells)] for cells in zip(*samples, strict=False)]
+        axes = [wavelengths_in(column)[0] for column in columns]
+        if self._may_be_axis(name, others, axes, len(samples)):
             template = (
                 "{}: the first column ({}, ...) {}: pass {axis:=1} if it holds"
                 " wavelengths, {axis:=0} if it holds times"
@@ -735,6 +721,8 @@ class TextReader(Reader):
         `axes` are the columns as numbers that rise or fall, `others` their names but
         for the first.
         """
+        if not axes or axes[0] is None:
+            return False
         numbers, unit = wavelengths_in(others)
         if self.header and not name:
             # "nm" says that the columns are mixtures
@@ -753,7 +741,7 @@ class TextReader(Reader):
         first = self._first_line - bool(self.header)
         numbered = [*enumerate(chain.from_iterable(self._open_lines()), 1)][first - 1 :]
         n_bytes = sum(len(line) for _, line in numbered)
-        base.check_size(self.name, n_bytes, "save it as .npy or .h5")
+        check_size(self.name, n_bytes, "save it as .npy or .h5")
         rows = {
             i: cells_of(line, self._separator) for i, line in numbered if line.strip()
         }
@@ -766,7 +754,7 @@ class TextReader(Reader):
         lines = tabbed(zip(*rows.values(), strict=True))
         self._row_lines = [*rows]
         self._open_lines = lambda: [lines]
-        self._separator = "\t"
+        self._separators = ("\t",)
         self._skip_lines = 0
         self._transposed = True
         self._labelled = bool(self.header)
@@ -797,8 +785,7 @@ class TextReader(Reader):
 
         <0.1, $10 and 1.234,5 are damaged numbers.
         """
-        kinds = {*map(self._kind, cells)} - {"missing"}
-        return kinds == {"text"}
+        return {*map(self._kind, cells)} - {"missing"} == {"text"}
 
     def _point(self, cell: str) -> str:
         """Return a cell with a decimal point if it is a number."""
@@ -809,11 +796,11 @@ class TextReader(Reader):
     def is_missing(self, block: Array) -> Array:
         """Which cells are empty, or say that they hold no number."""
         missing = np.isnan(block)
-        for i in np.flatnonzero(missing.any(axis=1)).tolist():
+        for i in np.flatnonzero(missing.any(axis=1)):
             cells = cells_of(self._chunk[i][1], self._separator)
-            is_whole = len(cells) == self._width
             missing[i] &= [
-                is_whole and cells[j].lower() in _MISSING for j in self.columns
+                len(cells) == self._width and cells[j].lower() in _MISSING
+                for j in self.columns
             ]
         return missing
 
@@ -841,16 +828,13 @@ class TextReader(Reader):
     def _remedy(self, number: int, cells: list[str], cell: str) -> str:
         """Return what to do about a cell of a line; "" if nothing special is known."""
         is_first = number == self._first_line
+        has_words = self._is_text(*(cells[j] for j in self.columns))
         if "." in cell and (self.decimal == "," or "," in cell):
             return Message(
                 "remove the marks of thousands; {decimal:=} says which mark begins the "
                 "decimals"
             )
-        if (
-            is_first
-            and self.header
-            and self._is_text(*(cells[j] for j in self.columns))
-        ):
+        if is_first and self.header and has_words:
             return "if this line holds units, remove it"
         if _DECIMAL_COMMA.fullmatch(cell):
             return Message("if it has a decimal comma, pass {decimal:=','}")

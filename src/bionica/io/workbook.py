@@ -5,8 +5,13 @@ import zipfile
 from pathlib import Path
 
 from bionica.core.errors import InputError, Message, message_of
-from bionica.io import reader as base
-from bionica.io.reader import ReadOptions
+from bionica.io.reader import (
+    ReadOptions,
+    check_archive,
+    check_size,
+    describe_choice,
+    import_optional,
+)
 from bionica.io.text import TextReader, tabbed
 
 
@@ -15,13 +20,13 @@ def open_xlsx(path: Path, options: ReadOptions) -> TextReader:
 
     No formula is evaluated.
     """
-    openpyxl = base.import_optional("openpyxl", "reading .xlsx")
+    openpyxl = import_optional("openpyxl", "reading .xlsx")
     # openpyxl then refuses XML that names entities
-    base.import_optional("defusedxml", "reading .xlsx")
+    import_optional("defusedxml", "reading .xlsx")
     with zipfile.ZipFile(path) as archive:
-        base.check_archive(archive)
+        check_archive(archive)
         n_bytes = sum(part.file_size for part in archive.infolist())
-        base.check_size(str(path), n_bytes, "save the sheet as .csv")
+        check_size(str(path), n_bytes, "save the sheet as .csv")
     with path.open("rb") as file, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about styles, extensions and invalid dates
         book = openpyxl.load_workbook(
@@ -49,7 +54,7 @@ def open_xlsx(path: Path, options: ReadOptions) -> TextReader:
             for name in sheets
             if name != chosen
         ]
-        notes = base.describe_choice("sheet", chosen, others)
+        notes = describe_choice("sheet", chosen, others)
     try:
         reader = TextReader(path, options, lambda: [lines], separator="\t")
     except InputError as error:

@@ -17,14 +17,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.linalg import inv, solve, svd
 
-from bionica.core.blocks import cell, row_blocks, row_sample
+from bionica.core.blocks import Array, cell, row_blocks, row_sample
 from bionica.core.dask import DaskRows
 from bionica.core.errors import Message
 from bionica.core.samples import warn
-
-Array = NDArray[Any]
 
 _ITERATIONS = 500
 # of sigma: the root mean square change of a predicted cell in the last iteration
@@ -35,16 +33,21 @@ _HIDDEN = 0.05  # share of the cells that `predicted_rank` hides
 
 def has_missing(X: Array) -> bool:
     """Whether X holds NaN; without an array of its size."""
-    return bool(np.isnan(X.min()))
+    return np.isnan(X.min())
+
+
+def _products(there: Array, A: Array, B: Array) -> Array:
+    """The sum of a_j b_j' over the channels j that each sample has, (n, d, d)."""
+    d = A.shape[1]
+    products = (A[:, :, None] * B[:, None, :]).reshape(-1, d * d)
+    return (there @ products).reshape(-1, d, d)
 
 
 def _scores(Z: Array, there: Array, A: Array, noise: float) -> tuple[Array, Array]:
     """Eqs. (1) and (2) for the rows of Z, which is 0 where a cell is missing: s (n, d)
     and C (n, d, d).
     """
-    k, d = A.shape
-    G = (there @ (A[:, :, None] * A[:, None, :]).reshape(k, d * d)).reshape(-1, d, d)
-    C = np.linalg.inv(G + noise * np.eye(d))
+    C = inv(_products(there, A, A) + noise * np.eye(A.shape[1]))
     return np.einsum("tij,tj->ti", C, Z @ A), C
 
 
@@ -54,29 +57,26 @@ def _low_rank(X: Array, d: int) -> tuple[Array, Array, float]:
     """
     there = ~np.isnan(X)
     n_there = there.sum(axis=0)
-    m = there.astype(np.float64)
-    Z = np.where(there, X, 0.0).astype(np.float64)
-    _, values, V = np.linalg.svd(
-        np.where(there, Z, Z.sum(axis=0) / n_there), full_matrices=False
-    )
-    floor = _EXACT * float(np.sum(Z**2)) / m.sum()
+    m = there.astype(float)
+    Z = np.where(there, X, 0.0).astype(float)
+    filled = np.where(there, Z, Z.sum(axis=0) / n_there)
+    _, values, V = svd(filled, full_matrices=False)
+    floor = _EXACT * np.sum(Z**2) / m.sum()
     A = V[:d].T * (values[:d] / np.sqrt(len(X)))
-    noise = max(float(np.sum(values[d:] ** 2)) / X.size, floor)
+    noise = max(np.sum(values[d:] ** 2) / X.size, floor)
     before: Any = np.inf
     for _ in range(_ITERATIONS):
         s, C = _scores(Z, m, A, noise)
         second = (s[:, :, None] * s[:, None, :] + noise * C).reshape(-1, d * d)
-        A = np.linalg.solve((m.T @ second).reshape(-1, d, d), (Z.T @ s)[:, :, None])[
-            :, :, 0
-        ]
+        second = (m.T @ second).reshape(-1, d, d)
+        A = solve(second, (Z.T @ s)[:, :, None])[:, :, 0]
         predicted = s @ A.T
         squares = np.sum((m * (Z - predicted)) ** 2, axis=0)
         # sum of a_j' C a_j, by eq. (1)
-        spread = len(X) * d - noise * float(np.einsum("tii->", C))
-        noise = max((float(squares.sum()) + noise * spread) / m.sum(), floor)
-        if np.sqrt(np.mean(np.subtract(predicted, before) ** 2)) < _SETTLED * np.sqrt(
-            noise
-        ):
+        spread = len(X) * d - noise * np.einsum("tii->", C)
+        noise = max((squares.sum() + noise * spread) / m.sum(), floor)
+        change = ((predicted - before) ** 2).mean()
+        if np.sqrt(change) < _SETTLED * np.sqrt(noise):
             break
         before = predicted
     return A, np.sqrt(squares / n_there), noise
@@ -85,7 +85,7 @@ def _low_rank(X: Array, d: int) -> tuple[Array, Array, float]:
 def _predicted(X: Array, A: Array, noise: float) -> Array:
     """a_j' s for every cell of X."""
     there = ~np.isnan(X)
-    return _scores(np.where(there, X, 0.0), there.astype(np.float64), A, noise)[0] @ A.T
+    return _scores(np.where(there, X, 0.0), there.astype(float), A, noise)[0] @ A.T
 
 
 def completed(X: Array, d: int) -> Array:
@@ -101,11 +101,11 @@ def completed(X: Array, d: int) -> Array:
     for rows in row_blocks(*X.shape):
         block = X[rows]
         t = np.flatnonzero(np.isnan(block).any(axis=1))
-        x = block[t].astype(np.float64)
+        x = block[t].astype(float)
         guess = _predicted(x, A, noise) + residual * rng.standard_normal(x.shape)
-        block[t] = np.where(
-            np.isnan(x), guess if least < 0 else np.maximum(guess, 0), x
-        )
+        if least >= 0:
+            guess = np.maximum(guess, 0)
+        block[t] = np.where(np.isnan(x), guess, x)
     return X
 
 
@@ -120,7 +120,7 @@ def predicted_rank(X: Array, most: int = 12) -> int:
     for d in range(1, min(most, *X.shape) + 1):
         known = np.where(hidden, np.nan, X)
         A, _, noise = _low_rank(known, d)
-        error = float(np.sum((_predicted(known, A, noise) - X)[hidden] ** 2))
+        error = np.sum((_predicted(known, A, noise) - X)[hidden] ** 2)
         if error < 0.99 * least:
             best = d
             least = error
@@ -136,11 +136,8 @@ def _solvers(X: Array, W: Array, A: Array) -> Iterator[tuple[Array, Array, Array
     k, d = A.shape
     for rows in row_blocks(*X.shape):
         there = ~np.isnan(X[rows])
-        P = (
-            there.astype(np.float64)
-            @ (W.T[:, :, None] * A[:, None, :]).reshape(k, d * d)
-        ).reshape(-1, d, d)
-        values = np.linalg.svd(P, compute_uv=False)
+        P = _products(there.astype(float), W.T, A)
+        values = svd(P, compute_uv=False)
         known = values[:, -1] > k * np.finfo(np.float64).eps * values[:, 0]
         known &= there.sum(axis=1) >= d
         yield np.arange(len(X))[rows][known], there[known], P[known]
@@ -156,7 +153,7 @@ def outputs(X: Array, W: Array, A: Array) -> Array:
     Y = np.full((len(X), len(W)), np.nan)
     for rows, there, P in _solvers(X, W, A):
         Wx = np.where(there, X[rows], 0.0) @ W.T
-        Y[rows] = np.linalg.solve(P, Wx[:, :, None])[:, :, 0]
+        Y[rows] = solve(P, Wx[:, :, None])[:, :, 0]
     return Y
 
 
@@ -174,10 +171,10 @@ def noise_of_outputs(X: Array, W: Array, A: Array) -> Array:
     total = np.zeros(len(W))
     n = 0
     for rows, there, P in _solvers(X, W, A):
-        B = np.linalg.solve(P, W * there[:, None, :])
-        total = total + (B**2 @ channels).sum(axis=0)
-        n = n + len(rows)
-    return np.asarray(np.sqrt(total / max(n, 1)))
+        B = solve(P, W * there[:, None, :])
+        total += (B**2 @ channels).sum(axis=0)
+        n += len(rows)
+    return np.sqrt(total / max(n, 1))
 
 
 def completed_rows(owner: Any, X: Any, n_components: Any) -> Any:
@@ -186,12 +183,13 @@ def completed_rows(owner: Any, X: Any, n_components: Any) -> Any:
     """
     if isinstance(X, DaskRows) or not has_missing(X):
         return X
-    counts = np.count_nonzero(~np.isnan(X), axis=1)
-    short = counts < (1 if n_components == "auto" else n_components)
+    auto = n_components == "auto"
+    counts = (~np.isnan(X)).sum(axis=1)
+    short = counts < (1 if auto else n_components)
     if short.any():
-        fewer: str = Message("fewer numbers than {n_components:={}}", n_components)
-        if n_components == "auto":
-            fewer = "no number"
+        fewer = "no number"
+        if not auto:
+            fewer = Message("fewer numbers than {n_components:={}}", n_components)
         template = "{}: left out of X, because they have {}: {} sample(s)."
         warn(Message(template, type(owner).__name__, fewer, short.sum()), UserWarning)
         X = X[~short]
@@ -203,6 +201,5 @@ def completed_rows(owner: Any, X: Any, n_components: Any) -> Any:
     if empty.any():
         where = cell(owner, ":", int(np.argmax(empty)))
         raise ValueError(f"{where} holds no number: leave this mixture out")
-    if n_components == "auto":
-        return completed(X, predicted_rank(X))
-    return completed(X, min(n_components, *X.shape))
+    d = predicted_rank(X) if auto else min(n_components, *X.shape)
+    return completed(X, d)

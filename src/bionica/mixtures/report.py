@@ -9,15 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bionica.core.blocks import Array
 from bionica.core.files import write_atomically
 from bionica.core.page import Sections, beside, figure_bytes, page, picture, table, text
 from bionica.core.plot import new_figure
 from bionica.io import RowSample, wavelengths_in
 from bionica.mixtures import plot
-
-Array = NDArray[Any]
 
 MOST_SOURCES = 12  # that are drawn
 _FEW_MIXTURES = 8  # fewer are shown as a matrix, not as curves
@@ -99,7 +97,7 @@ class _Drawings:
                 self.t_label = name or self.t_label
         X = X[rows]
         Y = network.transform(X)
-        A = np.asarray(network.mixing_)
+        A = network.mixing_
         known = ~np.isnan(Y[:, 0])  # masked pixels have no outputs
         self.t = t[known]
         self.Y = Y[known]
@@ -156,7 +154,7 @@ class _Drawings:
                 f"{number} sources. {errors} {residual:.2%} of the variance of X is"
                 " unexplained."
             )
-            A = np.asarray(fit.mixing_)[:, :MOST_SOURCES]
+            A = fit.mixing_[:, :MOST_SOURCES]
             numbers = [str(i + 1) for i in range(A.shape[1])]
             drawn.append(self._spectra(caption, 3.6, 2.6, A, names=numbers))
         return [text(why), beside(*drawn)]
@@ -165,17 +163,10 @@ class _Drawings:
         """Sources, mixing and residual of samples in a row."""
         caption = "Samples spread evenly over the input, each source on its own scale."
         d = len(self.names)
-        drawn = self._show(
-            "sources",
-            caption,
-            9.0,
-            0.8 + 0.7 * d,
-            plot.sources,
-            self.Y[:, :d],
-            self.t,
-            names=self.names,
-            label=self.t_label,
-        )
+        size = (9.0, 0.8 + 0.7 * d)
+        given = (plot.sources, self.Y[:, :d], self.t)
+        options: dict[str, Any] = {"names": self.names, "label": self.t_label}
+        drawn = self._show("sources", caption, *size, *given, **options)
         return [("Sources", [drawn]), self._mixing(), *self._residual()]
 
     def image(self) -> Sections:
@@ -207,7 +198,7 @@ class _Drawings:
         """The first columns of Y as images."""
 
         def draw(y: Array, ax: Any) -> None:
-            plot.images(y[:, np.newaxis], shape, axes=[ax])
+            plot.images(y[:, None], shape, axes=[ax])
 
         height = 0.1 + 2.8 * shape[0] / shape[1]
         columns = zip(captions, Y.T, strict=False)
@@ -247,8 +238,8 @@ class _Drawings:
         self, caption: str, width: float, height: float, A: Array, **options: Any
     ) -> str:
         options["label"] = self.label
-        arguments = plot.spectra, A, self.channels
-        return self._show("spectra", caption, width, height, *arguments, **options)
+        given = (plot.spectra, A, self.channels)
+        return self._show("spectra", caption, width, height, *given, **options)
 
     def _residual(self) -> Sections:
         """What the sources leave, if there are more mixtures than sources."""
@@ -263,7 +254,7 @@ class _Drawings:
         width = -(-R.shape[1] // _SIDE)
         starts = np.arange(0, R.shape[1], width)
         counts = np.diff([*starts, R.shape[1]])
-        means = np.add.reduceat(R[rows].T, starts) / counts[:, np.newaxis]
+        means = np.add.reduceat(R[rows].T, starts) / counts[:, None]
         names = {
             "rows": self.reader.names[::width],
             "columns": [f"{t:g}" for t in self.t[rows]],
@@ -279,7 +270,7 @@ class _Drawings:
         """Linear outputs of the sources that are drawn."""
         caption = "Before negative values are set to zero. A good fit has almost none."
         d = len(self.names)
-        U = (self.X @ np.asarray(self.network.components_).T)[:, :d]
+        U = (self.X @ self.network.components_.T)[:, :d]
         size = (9.0, 0.8 + 0.5 * d)
         draw = plot.distributions
         return self._show("distributions", caption, *size, draw, U, names=self.names)

@@ -20,11 +20,11 @@ from os import PathLike
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 import bionica
 from bionica.core import samples
-from bionica.core.blocks import some_rows
+from bionica.core.blocks import Array, some_rows
 from bionica.core.dask import DaskRows
 from bionica.core.errors import DivergenceError, Message
 from bionica.core.samples import warn
@@ -36,8 +36,6 @@ from bionica.mixtures.separator import names_of
 from bionica.mixtures.verdict.count import Count, count_sources, undecided
 from bionica.mixtures.verdict.diagnosis import Diagnosis
 from bionica.mixtures.verdict.findings import ranked_findings
-
-Array = NDArray[Any]
 
 _ROWS = 20_000  # samples on which the number and the method are chosen
 _CLEARLY = 0.5
@@ -214,7 +212,7 @@ def _fitted(
     estimator = getattr(bionica, name)(d, random_state=task.random_state, **options)
     with warnings.catch_warnings(action="ignore"):  # the diagnosis says it
         estimator.fit(rows)
-        outputs = np.asarray(estimator.transform(task.sample))
+        outputs = estimator.transform(task.sample)
         silent = np.flatnonzero(~(outputs > 0).any(axis=0))
         if len(silent):
             raise ValueError(
@@ -279,19 +277,13 @@ def _check_columns(X: Any, sample: Array) -> None:
             f"X has the columns {names}, which look like row labels, not measurements: "
             f"X.drop(columns={names})"
         )
-    integers = integer_columns(sample) if columns else []
-    for indices, text in (
-        (
-            doubtful,
-            "are named as labels of the rows, and used as mixtures because they vary "
-            "as mixtures do",
-        ),
-        (
-            integers,
-            "hold integers, unlike the others, as labels of the rows do, and are used "
-            "as mixtures",
-        ),
-    ):
+    questions = {
+        "are named as labels of the rows, and used as mixtures because they vary as "
+        "mixtures do": doubtful,
+        "hold integers, unlike the others, as labels of the rows do, and are used as "
+        "mixtures": integer_columns(sample) if columns else [],
+    }
+    for text, indices in questions.items():
         names = [columns[j] for j in indices]
         if names:
             warn(
@@ -308,23 +300,19 @@ def _better(tried: dict[str, Diagnosis]) -> tuple[str, str]:
         return next(iter(tried)), "the other method cannot be fitted"
     batch = tried["batch"]
     cone = tried["cone"]
-    quiet, its_quiet = (
-        all(one.values.get("cause") == "noise" for one in d.findings)
-        for d in (batch, cone)
-    )
-    if quiet != its_quiet:
-        better, worse = ("batch", "cone") if quiet else ("cone", "batch")
+    quiet = [
+        all(one.values.get("cause") == "noise" for one in verdict.findings)
+        for verdict in (batch, cone)
+    ]
+    if quiet[0] != quiet[1]:
+        better, worse = ("batch", "cone") if quiet[0] else ("cone", "batch")
         return better, f"its fit shows no problem, and that of {METHODS[worse]} does"
-    mine, its = (
-        1.0 if d.uncertainty_ is None else float(d.uncertainty_.share.max())
-        for d in (batch, cone)
-    )
-    if mine < _CLEARLY * its:
-        return (
-            "batch",
-            "halves of the samples agree better on it than on MinimumVolumeCone",
-        )
-    return (
-        "cone",
-        "sources may be correlated, and BatchNICA is not clearly more certain",
-    )
+    error = [
+        1.0 if verdict.uncertainty_ is None else verdict.uncertainty_.share.max()
+        for verdict in (batch, cone)
+    ]
+    if error[0] < _CLEARLY * error[1]:
+        why = "halves of the samples agree better on it than on MinimumVolumeCone"
+        return "batch", why
+    why = "sources may be correlated, and BatchNICA is not clearly more certain"
+    return "cone", why

@@ -112,26 +112,26 @@ class EstimatesMissing:
         if not (self._takes_missing() and len(X) and missing.has_missing(X)):
             return super()._transformed(X)  # type: ignore[misc]
         gaps = np.isnan(X).any(axis=1)
-        W = np.asarray(self.components_, np.float64)
-        A = np.asarray(self.mixing_, np.float64)
+        W = self.components_.astype(float)
+        A = self.mixing_.astype(float)
         Y = np.empty((len(X), len(W)), X.dtype)
         Y[~gaps] = super()._transformed(X[~gaps])  # type: ignore[misc]
-        Y[gaps] = np.maximum(missing.outputs(X[gaps].astype(np.float64), W, A), 0)
+        Y[gaps] = np.maximum(missing.outputs(X[gaps].astype(float), W, A), 0)
         return Y
 
 
 def judge(estimator: Any, X: ArrayLike, *, refit: bool = True) -> Diagnosis:
     """`MixtureSeparator.diagnose`, of any estimator with outputs: of a network too."""
     estimator._check_fitted()
-    W = np.asarray(estimator.components_, np.float64)
-    A = np.asarray(estimator.mixing_, np.float64)
+    W = estimator.components_.astype(float)
+    A = estimator.mixing_.astype(float)
     takes_missing = estimator._takes_missing()
     data = samples.rows(estimator, X, min_samples=2, missing=takes_missing)
     horizon = estimator._config.get("horizon")
     rows = some_rows(data, _REFIT_ROWS, _REFIT_NUMBERS, last=horizon)
     facts = facts_of(estimator)
     if missing.has_missing(rows):  # a sample without its best channels has more noise
-        noise = missing.noise_of_outputs(np.asarray(rows, np.float64), W, A)
+        noise = missing.noise_of_outputs(rows, W, A)
         of_fit = facts["noise"]
         facts["noise"] = noise if of_fit is None else np.maximum(noise, of_fit)
         rows = missing.completed_rows(estimator, rows, len(W))
@@ -161,14 +161,12 @@ def facts_of(estimator: Any) -> dict[str, Any]:
 
 def tried_by(estimator: Any) -> set[str]:
     """Remedies that an estimator is or has."""
-    tried = set()
-    if not getattr(estimator, "_uncorrelated", True):
-        tried.add("cone")
-    if getattr(estimator, "nonnegative_mixing_", False):
-        tried.add("walls")
-    if estimator._config.get("known_mixing") is not None:
-        tried.add("known")
-    return tried
+    has = {
+        "cone": not getattr(estimator, "_uncorrelated", True),
+        "walls": getattr(estimator, "nonnegative_mixing_", False),
+        "known": estimator._config.get("known_mixing") is not None,
+    }
+    return {remedy for remedy in has if has[remedy]}
 
 
 def names_of(estimator: Any) -> dict[str, Any]:
@@ -202,8 +200,7 @@ def _refits(estimator: Any, n: int) -> Callable[[Array], tuple[Array, Array]]:
         try:
             with warnings.catch_warnings(action="ignore"):
                 other.fit(np.resize(rows, (n, k)) if repeats else rows)
-            W = np.asarray(other.components_, np.float64)
-            return W, np.asarray(other.mixing_, np.float64)
+            return other.components_.astype(float), other.mixing_.astype(float)
         except (ValueError, ArithmeticError):  # these rows do not determine a fit
             return np.zeros((d, k)), np.zeros((k, d))
 

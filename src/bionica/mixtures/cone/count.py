@@ -2,11 +2,7 @@
 (`mixtures.verdict.count`).
 """
 
-from typing import Any
-
-import numpy.typing as npt
-
-from bionica.core.blocks import row_sample
+from bionica.core.blocks import Array, row_sample
 from bionica.mixtures.cone.fit import successive_projection
 from bionica.mixtures.cone.objective import (
     Wall,
@@ -14,8 +10,6 @@ from bionica.mixtures.cone.objective import (
     minimise_on_all,
     unweighted,
 )
-
-Array = npt.NDArray[Any]
 
 _FEW = 300  # samples: in more, successive projection finds the largest noise
 # c and m of the walls, one after the other; the last two cones are compared

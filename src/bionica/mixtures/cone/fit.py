@@ -18,9 +18,11 @@ of nonnegative ICA, unless X is nonnegative.
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+from numpy.linalg import cholesky, eigh, inv, lstsq, norm, pinv
+from numpy.random import RandomState
 from scipy.optimize import linear_sum_assignment, linprog
 
+from bionica.core.blocks import Array
 from bionica.mixtures.cone.noise import (
     EDGES,
     FIRST_C,
@@ -43,8 +45,6 @@ from bionica.mixtures.cone.objective import (
 )
 from bionica.mixtures.nica.rotation import rotate
 from bionica.mixtures.verdict.halves import match
-
-Array = npt.NDArray[Any]
 
 _HARD = 1e5  # m of the wall on spectra
 _SOFT = 3e-2  # e of a wall without noise
@@ -76,7 +76,7 @@ class Cone(NamedTuple):
     @property
     def noise(self) -> Array:
         """Standard deviation of the noise of each output, (d,)."""
-        return np.asarray(np.sqrt(self.wall.variance) * np.linalg.norm(self.V, axis=1))
+        return np.sqrt(self.wall.variance) * norm(self.V, axis=1)
 
 
 # --- starts
@@ -90,13 +90,13 @@ def successive_projection(data: Data) -> Array:
     ahead = along > LEAST_MEAN
     edges = np.vstack([data.known.T, data.U[ahead] / along[ahead, None]])
     rest = edges.copy()
-    chosen: list[int] = []
+    chosen: list[Any] = []
     for j in range(len(data.mean)):
         size = np.einsum("ij,ij->i", rest, rest)
-        chosen.append(j if j < data.known.shape[1] else int(np.argmax(size)))
+        chosen.append(j if j < data.known.shape[1] else np.argmax(size))
         q = rest[chosen[-1]] / np.sqrt(max(size[chosen[-1]], 1e-300))
         rest -= np.outer(rest @ q, q)
-    return hold_mean(np.linalg.pinv(edges[chosen].T), data)
+    return hold_mean(pinv(edges[chosen].T), data)
 
 
 def hold_mean(V: Array, data: Data) -> Array:
@@ -107,21 +107,20 @@ def hold_mean(V: Array, data: Data) -> Array:
     """
     rms = np.sqrt((V @ data.U.T) ** 2 @ data.weights)
     missing = np.maximum(LEAST_MEAN * rms - V @ data.mean, 0)
-    V = np.array(V)
+    V = V.copy()
     for i in np.flatnonzero(missing):
-        held = np.delete(data.known, [i] if i < data.known.shape[1] else [], axis=1)
-        towards = data.mean - held @ np.linalg.lstsq(held, data.mean, rcond=None)[0]
-        V[i] += missing[i] * towards / max(float(towards @ data.mean), 1e-300)
-    return np.asarray(V / np.maximum(V @ data.mean, 1e-300)[:, None])
+        held = data.known[:, np.arange(data.known.shape[1]) != i]
+        towards = data.mean - held @ lstsq(held, data.mean, rcond=None)[0]
+        V[i] += missing[i] * towards / max(towards @ data.mean, 1e-300)
+    return V / np.maximum(V @ data.mean, 1e-300)[:, None]
 
 
-def rotation(data: Data, variance: float, rng: np.random.RandomState) -> Array | None:
+def rotation(data: Data, variance: float, rng: RandomState) -> Array | None:
     """Nonnegative ICA's V, with outputs of unit variance; None if the covariance is
     singular, or nearly so beside the noise.
     """
-    w, E = np.linalg.eigh(
-        np.atleast_2d(np.cov(data.U.T, aweights=data.weights, bias=True))
-    )
+    covariance = np.cov(data.U.T, aweights=data.weights, bias=True)
+    w, E = eigh(np.atleast_2d(covariance))
     if w[0] <= max(1e-10 * w[-1], 2 * variance):
         return None
     F = (E / np.sqrt(w)).T
@@ -134,11 +133,10 @@ def hold_known(V: Array, data: Data) -> Array:
     """
     if not data.known.size:
         return V
-    edges = np.linalg.inv(V)
-    cosines = data.known.T @ edges / np.linalg.norm(edges, axis=0)
-    replaced = linear_sum_assignment(-cosines)[1]
-    others = np.delete(edges, replaced, axis=1)
-    return np.linalg.pinv(np.hstack([data.known, others]))
+    edges = inv(V)
+    cosines = data.known.T @ edges / norm(edges, axis=0)
+    others = np.delete(edges, linear_sum_assignment(-cosines)[1], axis=1)
+    return pinv(np.hstack([data.known, others]))
 
 
 def in_order(V: Array, data: Data) -> Array:
@@ -155,22 +153,22 @@ def in_order(V: Array, data: Data) -> Array:
 
 
 def fit_cone(
-    data: Data, variance: float | None, rng: np.random.RandomState
+    data: Data, variance: float | None, rng: RandomState
 ) -> tuple[Cone, float]:
     """The minimum-volume cone of `data`, and its ambiguity in degrees (`better`).
 
     `variance` is that of the noise in every coordinate: 0 for none, None to find it.
     """
+    starts = [successive_projection(data)]
     rotated = rotation(data, variance or 0.0, rng)
-    starts = [] if rotated is None else [hold_mean(rotated, data)]
-    starts.append(successive_projection(data))
+    if rotated is not None:
+        starts.insert(0, hold_mean(rotated, data))
     starts = [in_order(V, data) for V in starts if feasible(V, data)] or starts
     soft = [False, True] if variance is None else [not variance]
-    best, *others = [
-        _descend(data, V, variance, first) for V in starts for first in soft
-    ]
+    cones = [_descend(data, V, variance, first) for V in starts for first in soft]
+    best = cones[0]
     ambiguity = 0.0
-    for cone in others:
+    for cone in cones[1:]:
         best, ambiguity = better(data, best, cone, ambiguity)
     if not best.wall.variance.any():
         best = without_noise(data, best)
@@ -187,16 +185,16 @@ def _descend(data: Data, V: Array, variance: float | None, soft: bool) -> Cone:
     d = len(V)
     n_iter = 0
     if soft:
-        wall = Wall.uniform(d, FIRST_C, 0.0, _SOFT, _HARD)
+        wall = Wall.uniform(d, FIRST_C, 0, _SOFT, _HARD)
         V, _, n_iter = minimise_on_all(V, data, wall, tol=_STILL * _SOFT)
     if variance == 0:
         return Cone(V, wall, n_iter, True)
     V, Y = data.outputs(V)
     # Eq. (6) for a density, of what lies below zero.
-    below = (Y < 0) @ data.weights
-    tails = 1.5 * (np.minimum(Y, 0) ** 2 @ data.weights) / np.maximum(below, 1e-300)
+    below = np.maximum((Y < 0) @ data.weights, 1e-300)
+    tails = 1.5 * (np.minimum(Y, 0) ** 2 @ data.weights) / below
     shown = np.median(np.maximum(tails, 1e-16) / np.sum(V**2, axis=1))
-    wall = Wall.uniform(d, np.nan, variance or shown, 0.0, _HARD)
+    wall = Wall.uniform(d, np.nan, variance or shown, 0, _HARD)
     return settle_walls(data, Cone(V, wall, n_iter, False), known=variance is not None)
 
 
@@ -213,19 +211,19 @@ def better(
     Otherwise it is as it was, or 0 if `second` wins. The objectives of two cones that
     have not settled mean nothing.
     """
-    gain = float(second.converged) - float(first.converged)
-    needed = [float(np.median(cone.wall.variance)) for cone in (first, second)]
+    gain = float(second.converged - first.converged)
+    walls = (first.wall, second.wall)
+    needed = [np.median(wall.variance) for wall in walls]
     if first.converged and second.converged:
         # the same wall for all facets, whose order may differ
         d = len(first.V)
-        c = min(np.exp(np.log(cone.wall.c).mean()) for cone in (first, second))
-        e = min(np.median(cone.wall.e) for cone in (first, second))
-        wall = Wall.uniform(d, c, min(needed), max(e, NO_NOISE))
-        wall = wall._replace(m=first.wall.m)
-        gain = objective(first.V, data, wall) - objective(second.V, data, wall)
-        gain /= d
+        c = min(np.exp(np.log(wall.c).mean()) for wall in walls)
+        e = min(np.median(wall.e) for wall in walls)
+        one = Wall.uniform(d, c, min(needed), max(e, NO_NOISE))
+        one = one._replace(m=first.wall.m)
+        gain = (objective(first.V, data, one) - objective(second.V, data, one)) / d
     if abs(gain) < _TIE:
-        angle = float(match(np.linalg.inv(first.V), np.linalg.inv(second.V))[1].max())
+        angle = float(match(inv(first.V), inv(second.V))[1].max())
         return (second if needed[1] < needed[0] else first), max(ambiguity, angle)
     return (second, 0.0) if gain > 0 else (first, ambiguity)
 
@@ -246,25 +244,26 @@ def settle_walls(
     wall = cone.wall
     n_iter = cone.n_iter
     hardness = 1.0
+    n_spectra = len(data.B)
     V, Y = data.outputs(cone.V)
     for r in range(MAX_ROUNDS):
-        size = np.linalg.norm(V, axis=1)
+        size = norm(V, axis=1)
         leaks = leakages(Y, np.sqrt(wall.variance) * size, data.weights)
         wall, change = next_wall(
-            wall, leaks, size, hardness, known=known, prior=prior, one=len(data.B) > 0
+            wall, leaks, size, hardness, known=known, prior=prior, one=n_spectra > 0
         )
         if not wall.variance.any():
             return Cone(V, wall, n_iter, True)
-        if len(data.B):
-            spectra = np.abs(data.B @ np.linalg.inv(V)).mean(axis=0)
-            error = wall.variance * np.diag(np.linalg.inv((Y * data.weights) @ Y.T))
-            wall = wall._replace(m=np.minimum(len(data.B) * spectra**2 / error, _HARD))
-        tol = _STOP * float(np.min(np.sqrt(wall.variance) * size))
+        if n_spectra:
+            spectra = np.abs(data.B @ inv(V)).mean(axis=0)
+            error = wall.variance * np.diag(inv((Y * data.weights) @ Y.T))
+            wall = wall._replace(m=np.minimum(n_spectra * spectra**2 / error, _HARD))
+        tol = _STOP * np.min(np.sqrt(wall.variance) * size)
         moved, turn, iterations = minimise_on_all(V, data, wall, tol=tol)
         n_iter += iterations
-        noise = np.sqrt(wall.variance) * np.linalg.norm(moved, axis=1)
+        noise = np.sqrt(wall.variance) * norm(moved, axis=1)
         if not max(turn, noise.max()) < LOST:
-            if not len(data.B):  # `fit_data` falls back to nonnegative ICA
+            if not n_spectra:  # `fit_data` falls back to nonnegative ICA
                 break
             hardness *= _HARDER
             continue
@@ -295,9 +294,9 @@ def without_noise(data: Data, cone: Cone) -> Cone:
 
 def _spectra_hold(V: Array, data: Data) -> bool:
     """Whether the spectra of V have next to no negative entries, or may have them."""
-    A = data.B @ np.linalg.inv(V)
-    negative = np.sum(np.minimum(A, 0) ** 2, axis=0)
-    return bool((negative <= _NEGATIVE * np.sum(A**2, axis=0)).all())
+    A = data.B @ inv(V)
+    negative = np.minimum(A, 0)
+    return (norm(negative, axis=0) ** 2 <= _NEGATIVE * norm(A, axis=0) ** 2).all()
 
 
 def tighten(U: Array, V: Array, mean: Array) -> tuple[Array, int, bool]:
@@ -309,21 +308,21 @@ def tighten(U: Array, V: Array, mean: Array) -> tuple[Array, int, bool]:
     """
     d = len(V)
     n = len(U)
-    candidates: list[Array] = [np.empty(0, dtype=np.intp)] * d
+    candidates = [np.empty(0, int)] * d
     nearest = min(LEAST_NEAR, n - 1)
     V = V / (V @ mean)[:, None]
     for sweep in range(MAX_ROUNDS):
         Y = V @ U.T
         size = np.abs(Y).sum(axis=0)
         # the apex has no angle
-        angle = np.divide(Y, size, out=np.full_like(Y, np.inf), where=size > 1e-8)
+        angle = np.where(size > 1e-8, Y / np.maximum(size, 1e-8), np.inf)
         P = np.eye(d)
         for i, row in enumerate(angle):
             near = np.argpartition(row, nearest)[: nearest + 1]
             candidates[i] = np.union1d(candidates[i], near)
             P[i] = _best_row(P, i, Y[:, candidates[i]])
         V = P @ V
-        V = V / (V @ mean)[:, None]
+        V /= (V @ mean)[:, None]
         if np.abs(P - np.eye(d)).max() < 1e-9:
             return V, sweep + 1, True
     return V, MAX_ROUNDS, False
@@ -333,10 +332,10 @@ def _best_row(P: Array, i: int, near: Array) -> Array:
     """Row i that maximises det P with near' p >= 0 and sum(p) = 1; as it was if there
     is no such row.
     """
-    size = np.maximum(np.linalg.norm(near, axis=0), 1e-300)
+    size = np.maximum(norm(near, axis=0), 1e-300)
     for change in _MOST_CHANGE:
         solution = linprog(
-            -np.linalg.inv(P)[:, i],
+            -inv(P)[:, i],
             A_ub=-(near / size).T,
             b_ub=np.zeros(near.shape[1]),
             A_eq=np.ones((1, len(P))),
@@ -346,8 +345,8 @@ def _best_row(P: Array, i: int, near: Array) -> Array:
             options=_EXACT,
         )
         if solution.x is not None and -solution.fun > 1e-3:
-            return np.asarray(solution.x)
-    return np.asarray(P[i])
+            return solution.x
+    return P[i]
 
 
 # --- the cone of mixtures
@@ -394,7 +393,7 @@ class Fit(NamedTuple):
     def near(self, Z: Array) -> Array:
         """Which of the samples Z (n, q) are near a facet."""
         limits = EDGES[-1] * self.cone.noise[:, None]
-        return np.asarray((self.components @ Z.T < limits).any(axis=0))
+        return (self.components @ Z.T < limits).any(axis=0)
 
 
 def largest_distance(distance: Array, outliers: float) -> float:
@@ -402,7 +401,7 @@ def largest_distance(distance: Array, outliers: float) -> float:
     errors of that number.
     """
     inside = 1 - outliers - 3 * np.sqrt(outliers / len(distance))
-    return float(np.quantile(distance, max(inside, 0.3)))
+    return np.quantile(distance, max(inside, 0.3))
 
 
 def distance_outside(Z: Array, fit: Fit) -> Array:
@@ -410,13 +409,13 @@ def distance_outside(Z: Array, fit: Fit) -> Array:
     facet, in units of the noise.
     """
     at = fit.coordinates
-    V = fit.cone.V / np.linalg.norm(fit.cone.V, axis=1)[:, None]
+    V = fit.cone.V / norm(fit.cone.V, axis=1)[:, None]
     U = Z @ at.matrix.T
     noise = at.channel_noise
     scale = np.maximum(noise, 1e-300) if noise.any() else 1.0
-    off = np.sum(((Z - U @ at.inverse.T) / scale) ** 2, axis=1)
-    beyond = np.minimum(np.min(V @ U.T, axis=0), 0)
-    return np.asarray(np.sqrt(off + beyond**2))
+    off = norm((Z - U @ at.inverse.T) / scale, axis=1)
+    beyond = np.minimum((V @ U.T).min(axis=0), 0)
+    return np.hypot(off, beyond)
 
 
 def data_of(
@@ -447,7 +446,7 @@ def data_of(
             rest = u - np.outer(c, c @ u / max(c @ c, 1e-300))
             K[i] = rest.T @ rest / max(len(c), 1)
     B = B if nonnegative else B[:0]
-    edges = edges / np.linalg.norm(edges, axis=0)
+    edges = edges / norm(edges, axis=0)
     return Data(Z @ at.matrix.T, weights, at.matrix @ mean, B, edges, K)
 
 
@@ -462,17 +461,17 @@ def between_ends(data: Data, cone: Cone) -> Cone:
     end counts as much as samples, or channels, touch its least touched facet, the
     smallest cone so much more that spectra are not negative.
     """
-    L = np.linalg.cholesky((data.U.T * data.weights) @ data.U)
-    whitened = data.U @ np.linalg.inv(L).T
+    L = cholesky((data.U.T * data.weights) @ data.U)
+    whitened = data.U @ inv(L).T
     channels = unweighted(data.B @ L)._replace(B=whitened, known=data.known)
-    variance = float(np.median(cone.wall.variance)) / len(data.U)
-    V = np.linalg.inv(cone.V @ L).T
+    variance = np.median(cone.wall.variance) / len(data.U)
+    V = inv(cone.V @ L).T
     wall = Wall.uniform(len(L), FIRST_C, variance, 0.0 if variance else _SOFT, _HARD)
     width = wall.width(channels.outputs(V)[0])
-    V, _, n_iter = minimise_on_all(V, channels, wall, tol=1e-2 * float(width.min()))
+    V, _, n_iter = minimise_on_all(V, channels, wall, tol=1e-2 * width.min())
     small = _touched(data, cone)
     large = _touched(channels, Cone(V, wall, n_iter, True))
-    step = data.outputs(np.linalg.inv(L @ V.T))[0] - cone.V
+    step = data.outputs(inv(L @ V.T))[0] - cone.V
     low = 0.0
     high = share = large / (small + large)
     # bisection: with coarser steps, rounding would decide between two of them
@@ -488,14 +487,14 @@ def between_ends(data: Data, cone: Cone) -> Cone:
 def _touched(data: Data, cone: Cone) -> float:
     """What the least touched facet counts for: the share of samples that touch it."""
     near = data.outputs(cone.V)[1] < 2 * cone.noise[:, None]
-    return _LEAST_TOUCHED + float(near.mean(axis=1).min())
+    return _LEAST_TOUCHED + near.mean(axis=1).min()
 
 
 def fit_data(
     data: Data,
     at: Coordinates,
     channels: Channels,
-    rng: np.random.RandomState,
+    rng: RandomState,
     *,
     curve: bool = False,
     start: Fit | None = None,
@@ -504,15 +503,16 @@ def fit_data(
 
     `start`: the fit to a sample of them.
     """
-    d = len(at.matrix)
     ambiguity = 0.0 if start is None else start.ambiguity
     # Without a mean no cone holds the samples: the rotation is arbitrary.
-    energy = float(data.weights @ np.sum(data.U**2, axis=1))
+    energy = data.weights @ np.sum(data.U**2, axis=1)
     has_mean = bool(data.mean @ data.mean > 1e-12 * energy)
     if not has_mean:
-        rotated = rotation(data, 0.0, rng)
-        V = np.eye(d) if rotated is None else rotated
-        cone = Cone(V, Wall.uniform(d, 1.0, 0.0, 0.0), 0, False)
+        d = len(at.matrix)
+        V = rotation(data, 0.0, rng)
+        if V is None:
+            V = np.eye(d)
+        cone = Cone(V, Wall.uniform(d, 1, 0, 0), 0, False)
     else:
         if len(data.B) and not feasible(successive_projection(data), data):
             # most samples are negative, and so are all spectra that could be meant
@@ -523,13 +523,14 @@ def fit_data(
             cone = _continued(data, at, start.cone)
         cone = _adapted(data, at, cone, channels.estimate, curve, rng)
     Y = cone.V @ data.U.T
-    negative = float(np.sum(np.minimum(Y, 0) ** 2 @ data.weights))
+    energy = np.sum(Y**2 @ data.weights)
+    negative = np.sum(np.minimum(Y, 0) ** 2 @ data.weights)
     return Fit(
         cone.V @ at.matrix,
-        at.inverse @ np.linalg.inv(cone.V),
+        at.inverse @ inv(cone.V),
         at,
         cone,
-        negative / max(float(np.sum(Y**2 @ data.weights)), 1e-300),
+        float(negative / max(energy, 1e-300)),
         has_mean,
         bool(len(data.B)),
         ambiguity,
@@ -552,7 +553,7 @@ def _adapted(
     cone: Cone,
     estimate: bool,
     curve: bool,
-    rng: np.random.RandomState,
+    rng: RandomState,
 ) -> Cone:
     """The cone inside walls for the noise that the tails show; for samples that follow
     a curve one between both ends; the rotation if noise hides the facets.

@@ -6,6 +6,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.linalg import matrix_rank, norm
 from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
@@ -282,14 +283,14 @@ class MinimumVolumeCone(EstimatesMissing, MixtureSeparator, OnlineEstimator):
         nonnegative = self.nonnegative_mixing
         rng = check_random_state(self.random_state)
         return Settings(
-            outliers=float(self.outliers),
-            horizon=float(self.horizon or np.inf),
+            outliers=self.outliers,
+            horizon=self.horizon or np.inf,
             nonnegative=None if nonnegative == "auto" else bool(nonnegative),
             known=self._known_spectra(k),
             n_components=self.n_components,
             noise=self.noise,
             normalize=self.normalize,
-            seed=int(rng.randint(np.iinfo(np.int32).max)),
+            seed=rng.randint(2**31 - 1),
         )
 
     def _known_spectra(self, k: int) -> Array:
@@ -308,8 +309,8 @@ class MinimumVolumeCone(EstimatesMissing, MixtureSeparator, OnlineEstimator):
                 "{known_mixing} has shape {}; it must be ({n_features:={}}, n_known){}"
             )
             raise ValueError(Message(template, known.shape, k, remedy))
-        directions = known / np.maximum(np.linalg.norm(known, axis=0), 1e-300)
-        if known.size and np.linalg.matrix_rank(directions) < known.shape[1]:
+        directions = known / np.maximum(norm(known, axis=0), 1e-300)
+        if known.size and matrix_rank(directions) < known.shape[1]:
             raise ValueError(
                 Message(
                     "spectra of {known_mixing} are zero or linearly dependent: drop one"
@@ -323,8 +324,7 @@ class MinimumVolumeCone(EstimatesMissing, MixtureSeparator, OnlineEstimator):
         if self._state is not None:
             return sketch.BLOCK
         k = self._waiting.shape[1]
-        given = isinstance(self.n_components, Integral)
-        d: Any = self.n_components if given else k
+        d: Any = self.n_components if isinstance(self.n_components, Integral) else k
         # at most 256 MB
         return min(max(2 * sketch.BLOCK, 200 * d), max(4 * d + 20, 2**25 // k))
 
@@ -365,7 +365,13 @@ class MinimumVolumeCone(EstimatesMissing, MixtureSeparator, OnlineEstimator):
         known amounts.
         """
         X = sample.z
-        self._check_counts(X)
+        if self.noise == "poisson" and X.min() < 0:
+            i, j = np.argwhere(X < 0)[0]
+            raise ValueError(
+                f"noise='poisson' takes X for counts, but X[{i}, {j}] is {X[i, j]:.3g}:"
+                " pass counts without subtracting a background, or use"
+                " noise='estimate'"
+            )
         with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):
             sound = sample.take(are_inliers(X))
             rank = rank_of(sound.z, centred=False)
@@ -378,15 +384,6 @@ class MinimumVolumeCone(EstimatesMissing, MixtureSeparator, OnlineEstimator):
             settings = self._settings._replace(n_components=int(d), given=given)
             state = sketch.begin(rows, sound, rate, settings)
         self._show(_checked(state, X, 0))
-
-    def _check_counts(self, X: Array) -> None:
-        if self.noise == "poisson" and X.min() < 0:
-            i, j = map(int, np.argwhere(X < 0)[0])
-            raise ValueError(
-                f"noise='poisson' takes X for counts, but X[{i}, {j}] is {X[i, j]:.3g}:"
-                " pass counts without subtracting a background, or use"
-                " noise='estimate'"
-            )
 
     def _check_number(self, d: Any, rank: int, X: Array) -> None:
         """Raise ValueError unless d sources can be found in X."""
@@ -559,7 +556,7 @@ def _given_amounts(
 def _checked(state: sketch.State, X: Array, n: int) -> sketch.State:
     """A state after the samples X, before which there were n, if nothing overflowed."""
     if not np.isfinite(state.weighted.scatter).all():
-        row = int(np.argmax(np.abs(X).max(axis=1)))
+        row = np.abs(X).max(axis=1).argmax()
         raise Diverged(n + row, X[row])
     return state
 

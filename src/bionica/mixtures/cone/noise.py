@@ -59,15 +59,13 @@ Where no direction is left out that would show the noise (k = d), it tells the n
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+from numpy.linalg import eigh, inv, qr, solve
 from scipy.spatial import KDTree
 from scipy.special import ndtr
 from sklearn.utils.extmath import randomized_svd
 
-from bionica.core.blocks import WIDE, largest, row_sample
+from bionica.core.blocks import WIDE, Array, largest, row_sample
 from bionica.mixtures.cone.objective import Wall
-
-Array = npt.NDArray[Any]
 
 # over its expectation; 1.0 to 1.2 if the noise of channels is independent, 9 to 46 for
 # interfering notes
@@ -101,14 +99,14 @@ class Channels(NamedTuple):
         """Rows z of the channels, (n_samples, q), float64; those of x / scale without
         the weights of counts if not `weighted`.
         """
-        Z = np.divide(X, self.scale, dtype=np.float64)
+        Z = np.divide(X, self.scale, dtype=float)
         if weighted and self.counts:
             Z *= _poisson_weights(Z, self.mean_total)[:, None]
         return Z @ self.subspace if self.projected else Z
 
     def scaled(self, X: Array) -> Array:
         """x / scale, in the precision of X."""
-        return np.asarray(X / X.dtype.type(self.scale))
+        return X / X.dtype.type(self.scale)
 
     def lifted(self, A: Array) -> Array:
         """Columns A (q, d) of the channels as columns of the mixtures over the scale,
@@ -127,29 +125,31 @@ def find_channels(X: Array, d: int, noise: Any) -> Channels:
     rounding = 1e-13 if X.dtype == np.float64 else 1e-11
     estimate = noise == "estimate" and not (k == d and on_a_grid(X))
     counts = noise == "poisson"
-    level = np.full(k, 0.0 if isinstance(noise, str) else float(noise) / scale)
+    level = np.zeros(k)
     total = 1.0
+    if not isinstance(noise, str):
+        level[:] = noise / scale
     if counts:
-        total = max(float(X.sum(axis=1, dtype=np.float64).mean()) / scale, 1e-300)
+        total = max(float(X.sum(axis=1, dtype=float).mean()) / scale, 1e-300)
         # Counts x have noise of variance x; x / scale has x / scale^2. Sampling can
         # make it zero in channels without counts.
         variance = (_poisson_weights(X / scale, total) ** 2) @ X / scale**2 / n
-        level = np.sqrt(
-            np.maximum(variance, LEAST_SHARE * max(float(variance.mean()), 1e-300))
-        )
+        least = LEAST_SHARE * max(float(variance.mean()), 1e-300)
+        level = np.sqrt(np.maximum(variance, least))
+    subspace = np.empty((k, 0))
     channels = Channels(
-        scale, rounding, estimate, level, counts, total, False, np.empty((k, 0))
+        scale, rounding, estimate, level, counts, total, False, subspace
     )
     if k <= WIDE:
         return channels
     Z = channels.rows(X)
     q = min(2 * d + 10, n, k)
     values, directions = randomized_svd(Z, q, n_iter=4, random_state=0)[1:]
-    white = float(np.sqrt(np.mean(level**2)))
+    white = np.sqrt((level**2).mean())
     if estimate:  # the largest direction left out, over what is expected of white noise
         white = 0.0
         if q > d and values[d] ** 2 > rounding * values[0] ** 2:
-            white = float(values[d]) / (np.sqrt(n) + np.sqrt(k - d))
+            white = values[d] / (np.sqrt(n) + np.sqrt(k - d))
     return channels._replace(
         estimate=False,
         noise=np.full(q, white),
@@ -169,24 +169,25 @@ def on_a_grid(X: Array) -> bool:
     both halves of the samples, because interpolation repeats differences too, between
     adjacent samples.
     """
-    x = X[row_sample(*X.shape)].astype(np.float64)
+    x = X[row_sample(*X.shape)].astype(float)
     x = x[np.sort(np.unique(x, axis=0, return_index=True)[1])]
-    if len(x) < 4 or min(len(np.unique(column)) for column in x.T) < 0.5 * len(x):
+    n = len(x)
+    if n < 4 or min(len(np.unique(column)) for column in x.T) < 0.5 * n:
         return False
-    x = x / np.exp2(np.frexp(np.abs(x).max())[1])  # exact, and squares do not overflow
-    rounding = 16 * float(np.finfo(X.dtype).eps) * float(np.abs(x).max())
+    x = x / np.exp2(np.frexp(largest(x))[1])  # exact, and squares do not overflow
+    rounding = 16 * np.finfo(X.dtype).eps * largest(x)
     halves = []
     for half in np.array_split(x, 2):
         difference = half[KDTree(half).query(half, 2)[1][:, 1]] - half
         difference *= np.where(difference[:, :1] < 0, -1, 1)
         halves.append(np.unique(np.round(difference / rounding), axis=0))
-    return sum(map(len, halves)) - len(np.unique(np.concatenate(halves), axis=0)) >= 5
+    different = np.unique(np.concatenate(halves), axis=0)
+    return sum(map(len, halves)) - len(different) >= 5
 
 
 def _poisson_weights(X: Array, mean_total: float) -> Array:
-    return np.asarray(
-        np.sqrt(mean_total / np.maximum(X.sum(axis=1), LEAST_SHARE * mean_total))
-    )
+    total = np.maximum(X.sum(axis=1), LEAST_SHARE * mean_total)
+    return np.sqrt(mean_total / total)
 
 
 # --- coordinates
@@ -211,7 +212,7 @@ class Coordinates(NamedTuple):
     def doubtful(self) -> bool:
         """Whether too few directions are left out to estimate the noise well."""
         q, d = self.inverse.shape
-        return bool((q - d) ** 2 < q + d)
+        return (q - d) ** 2 < q + d
 
 
 def coordinates(
@@ -224,36 +225,36 @@ def coordinates(
     for all otherwise; if no direction is left out, it remains unknown.
     """
     q = len(second_moment)
-    size = np.sqrt(np.diag(second_moment))
-    size[size == 0] = 1.0
+    units = np.ones(q)
     # Few mixtures may have different units. Many channels have one, and small ones
     # would distract if they were scaled up.
-    units = size if (q - d) ** 2 < q + d else np.ones(q)
+    if (q - d) ** 2 < q + d:
+        units = np.sqrt(np.diag(second_moment))
+        units[units == 0] = 1.0
     second_moment = second_moment / units / units[:, None]
     variances = (channels.noise / units) ** 2
     known = q > d or not channels.estimate
     if channels.estimate and known:
-        values, directions = np.linalg.eigh(second_moment)
+        values, directions = eigh(second_moment)
         if values[: q - d].mean() > channels.rounding * values[-1]:
             variances = channel_noise(second_moment, d, n, values, directions)
-    noisy = bool(known and variances.any())
+    noisy = known and variances.any()
     scale = np.ones(q)
     if noisy:
         scale = np.sqrt(np.maximum(variances, LEAST_SHARE * variances.max()))
     moment = second_moment / scale / scale[:, None]
     scale = scale * units
-    given = np.linalg.qr(spectra / scale[:, None])[0]
+    given = qr(spectra / scale[:, None])[0]
     if given.size:
         beside = np.eye(q) - given @ given.T
         moment = beside @ moment @ beside
-    values, rest = np.linalg.eigh(moment)
-    values = values[::-1]
-    rest = rest[:, ::-1]
+    values, rest = eigh(moment)
     n_free = d - given.shape[1]
     variance = float(noisy)
     if noisy and q > d and (channels.estimate or channels.counts):
-        variance = max(1.0, float(values[n_free]) / (1 + np.sqrt((q - d) / n)) ** 2)
-    basis = np.hstack([given, rest[:, :n_free]])
+        white = (1 + np.sqrt((q - d) / n)) ** 2
+        variance = max(1.0, values[-1 - n_free] / white)
+    basis = np.hstack([given, rest[:, ::-1][:, :n_free]])
     noise = np.sqrt(variances) * units
     return Coordinates(basis.T / scale, scale[:, None] * basis, known, variance, noise)
 
@@ -269,7 +270,7 @@ def channel_noise(
     k = len(second_moment)
     left_out = values[: k - d]
     rest = directions[:, : k - d]
-    white = max(float(left_out.mean()), 1e-300)
+    white = max(left_out.mean(), 1e-300)
     freedom = ((k - d) ** 2 - (k + d)) / 2
     if freedom < 0:
         return np.full(k, white)
@@ -277,25 +278,25 @@ def channel_noise(
         psi = np.full(k, np.log(white))
         for _ in range(50):
             half = np.exp(-psi / 2)
-            theta, b = np.linalg.eigh(second_moment * half * half[:, None])
+            theta, b = eigh(second_moment * half * half[:, None])
             theta = np.maximum(theta[: k - d], 1e-300)
             b = b[:, : k - d]
             gradient = 0.5 * n * (b**2 @ (1 - theta)) + psi - np.log(white)
-            step = np.linalg.solve(0.5 * n * (b @ b.T) ** 2 + np.eye(k), gradient)
+            step = solve(0.5 * n * (b @ b.T) ** 2 + np.eye(k), gradient)
             psi = psi - 0.5 * np.clip(step, -1, 1)  # full steps may cycle
             if np.abs(step).max() < LEAST_SHARE:
                 break
         misfit = n * np.sum(theta - np.log(theta) - 1)
         if misfit <= _MISFIT * (freedom + 2 * np.sqrt(2 * freedom + 1)):
-            return np.asarray(np.exp(psi))
+            return np.exp(psi)
     residual = (rest**2 @ left_out) / np.maximum(np.sum(rest**2, axis=1), LEAST_SHARE)
-    return np.asarray(np.maximum(residual, LEAST_SHARE * white))
+    return np.maximum(residual, LEAST_SHARE * white)
 
 
 # --- leakage
 
 EDGES = np.array([2.0, 4.0, 6.0])  # of the windows of z
-_SQRT_2PI = float(np.sqrt(2 * np.pi))
+_SQRT_2PI = np.sqrt(2 * np.pi)
 # Floor of what the windows show, over what is typical: an atom over p, p and the force
 # over those of a flat density, the mean of the other outputs at an atom (wide cones
 # around very sparse sources have 0.005 to 0.05 there). 1.0, which holds for independent
@@ -320,7 +321,7 @@ def _window_shares() -> Array:
     return np.diff(np.vstack([np.zeros(3), below]), axis=0)
 
 
-_FROM_WINDOWS = np.linalg.inv(_window_shares())
+_FROM_WINDOWS = inv(_window_shares())
 #: P(z < 0), <[-z]_+> and <[-z]_+^2> (rows) of an atom, a unit density and a unit slope:
 #: eqs. (5) and (6).
 _TAILS = np.array([[0.5, 1, 0.25], [1, 0.25, 1 / 3], [0.5, 2 / 3, 0.125]])
@@ -354,7 +355,7 @@ def leakages(Y: Array, noise: Array, weights: Array) -> Leakage:
         z = Y[i, near] / s
         w = weights[near]
         others = (total[near] - s * z) / max(len(Y) - 1, 1)
-        window = (z >= EDGES[0]).astype(np.intp) + (z >= EDGES[1])
+        window = np.searchsorted(EDGES[:2], z, side="right")
         counts = np.bincount(window, w, minlength=3)
         sums = np.bincount(window, w * others, minlength=3)
         atom, density, _ = _FROM_WINDOWS @ counts
@@ -367,10 +368,10 @@ def leakages(Y: Array, noise: Array, weights: Array) -> Leakage:
         force = max(share * parts[0] + parts[1] + parts[2], least)
         below = z < 0
         p_below, _, second = _TAILS @ [share * atom, density, 0.0]
-        rho = float(w[below] @ z[below] ** 2) / max(float(w[below].sum()), 1e-300)
+        rho = w[below] @ z[below] ** 2 / max(w[below].sum(), 1e-300)
         expected = second / max(p_below, 1e-300)
         discrepancy = max(rho, LEAST_SHARE) / max(expected, LEAST_SHARE)
-        facets.append((force, discrepancy, len(z), np.count_nonzero(below)))
+        facets.append((force, discrepancy, len(z), below.sum()))
     return Leakage(*np.array(facets).T)
 
 
@@ -401,14 +402,13 @@ def next_wall(
         own = (leaks.n_below * own + _FEW * pooled) / (leaks.n_below + _FEW)
         v = np.exp(own) * (np.median(leaks.n_near) >= _FEW)
         if np.median(np.sqrt(v) * size) < NO_NOISE:
-            c = np.where(np.isnan(wall.c), FIRST_C, wall.c)
+            c = np.nan_to_num(wall.c, nan=FIRST_C)
             e = np.sqrt(wall.variance) * size
-            return Wall(c, np.zeros_like(v), e, wall.m), 0.0
+            return Wall(c, 0 * v, e, wall.m), 0.0
     s = np.sqrt(v) * size
     asked = s / np.maximum(leaks.force, LEAST_SHARE * s)
     c = hardness * np.where(leaks.n_near >= _FEW, asked, FIRST_C)
     if one:
-        c = np.full_like(c, np.exp(np.log(c).mean()))
-    ratios = np.concatenate([c / wall.c, v / wall.variance])
-    change = float(np.abs(np.log(ratios)).max())
-    return Wall(c, v, np.zeros(len(v)), wall.m), change
+        c[:] = np.exp(np.log(c).mean())
+    change = np.abs(np.log([c / wall.c, v / wall.variance])).max()
+    return Wall(c, v, 0 * v, wall.m), change

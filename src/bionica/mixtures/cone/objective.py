@@ -39,14 +39,13 @@ gradient. They are chosen at P = I (`near_facets`), and again if P has changed m
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+from numpy.linalg import inv, slogdet
 
+from bionica.core.blocks import Array
 from bionica.mixtures.nica import lbfgs
-
-Array = npt.NDArray[Any]
 
 _KAPPA = {False: 0.1, True: 1.0}  # without and with a wall on the spectra
 LEAST_NEAR = 500  # samples per facet
@@ -74,24 +73,23 @@ class Wall(NamedTuple):
         cls, d: int, c: float, variance: float, e: float, m: float = 0.0
     ) -> "Wall":
         """The same wall for d facets and d spectra."""
-        return cls(*(np.full(d, value, np.float64) for value in (c, variance, e, m)))
+        return cls(*(np.full(d, value, float) for value in (c, variance, e, m)))
 
     def width(self, V: Array) -> Array:
         """w_i at the base V."""
-        return np.asarray(np.sqrt(self.variance * np.sum(V**2, axis=1) + self.e**2))
+        return np.sqrt(self.variance * np.sum(V**2, axis=1) + self.e**2)
 
 
 class Facets(NamedTuple):
     """The samples near or beyond each facet, and their weights (n_i,).
 
-    They are columns of outputs (d, n_i) of the base V. The weights are those in an
-    average over all samples. `gram` is V V'. `spectra` (k, d) are those of the base;
+    `near` has both: samples are columns of outputs (d, n_i) of the base V, and weights
+    are those in an average over all samples. `gram` is V V'. `spectra` (k, d) are those of the base;
     without rows there is no wall on them. The first `n_known` of them are known.
     `amounts` are V K_i V'.
     """
 
-    near: list[Array]
-    weights: list[Array]
+    near: list[tuple[Array, Array]]
     gram: Array
     spectra: Array
     n_known: int
@@ -101,14 +99,14 @@ class Facets(NamedTuple):
 def value_and_gradient(P: Array, facets: Facets, wall: Wall) -> tuple[float, Array]:
     """f(P V) without -log|det V|, eq. (1), and its gradient with respect to P.
 
-    It is inf if P V does not hold the mean.
+    It is inf, and the gradient means nothing, if P V does not hold the mean.
     """
-    sign, log_det = np.linalg.slogdet(P)
+    sign, log_det = slogdet(P)
     mean = P.sum(axis=1)
     if sign <= 0 or mean.min() <= LEAST_MEAN:
-        return np.inf, np.full_like(P, np.nan)
-    value = -log_det + float(np.log(mean).sum())
-    inverse = np.linalg.inv(P)
+        return np.inf, P
+    value = -log_det + np.log(mean).sum()
+    inverse = inv(P)
     gradient = 1 / mean[:, None] - inverse.T
     kappa = _KAPPA[len(facets.spectra) > 0]
     noise = wall.variance * np.diag(facets.gram) / kappa
@@ -116,15 +114,15 @@ def value_and_gradient(P: Array, facets: Facets, wall: Wall) -> tuple[float, Arr
     inside = np.einsum("ij,ij->i", turned, P)
     outside = noise * mean**2
     share = outside / np.maximum(inside + outside, 1e-300)
-    width = (1 + kappa) * share * inside + (wall.e * mean) ** 2  # w_i^2, eq. (2)
+    # w_i^2, eq. (2), and half its gradient
+    width = (1 + kappa) * share * inside + (wall.e * mean) ** 2
     along = ((1 + kappa) * (1 - share) ** 2 * noise + wall.e**2) * mean
-    # half its gradient
     half = (1 + kappa) * (share**2)[:, None] * turned + along[:, None]
-    for i, (Y, weight) in enumerate(zip(facets.near, facets.weights, strict=True)):
+    for i, (Y, weight) in enumerate(facets.near):
         negative = np.minimum(P[i] @ Y, 0)
         weighted = weight * negative
         amiss = facets.amounts[i] @ P[i]
-        energy = float(negative @ weighted + P[i] @ amiss)
+        energy = negative @ weighted + P[i] @ amiss
         hardness = wall.c[i] / width[i]
         value += 0.5 * hardness * energy
         gradient[i] += hardness * (Y @ weighted + amiss - energy / width[i] * half[i])
@@ -132,10 +130,10 @@ def value_and_gradient(P: Array, facets: Facets, wall: Wall) -> tuple[float, Arr
         A = facets.spectra @ inverse
         size = np.abs(A).mean(axis=0)
         if A.mean(axis=0).min() <= 0:
-            return np.inf, np.full_like(P, np.nan)
+            return np.inf, P
         negative = np.minimum(A, 0) / size
-        energies = np.mean(negative**2, axis=0)
-        value += 0.5 * float(wall.m @ energies)
+        energies = (negative**2).mean(axis=0)
+        value += 0.5 * wall.m @ energies
         slope = wall.m / (len(A) * size) * (negative - energies * np.sign(A))
         gradient -= (A.T @ slope) @ inverse.T
     gradient[:, : facets.n_known] = np.diag(np.diag(gradient))[:, : facets.n_known]
@@ -151,26 +149,26 @@ def inverse_curvature(facets: Facets, wall: Wall) -> Callable[[Array], Array]:
     d = len(facets.gram)
     hardness = wall.c / (wall.variance * np.diag(facets.gram) + wall.e**2)
     rows = np.empty((d, d, d))
-    for i, (Y, weight) in enumerate(zip(facets.near, facets.weights, strict=True)):
-        n = Y[:, Y[i] < 0]
-        rows[i] = hardness[i] * (
-            (n * weight[Y[i] < 0]) @ n.T + facets.amounts[i]
-        ) + np.eye(d)
+    for i, (Y, weight) in enumerate(facets.near):
+        below = Y[i] < 0
+        n = Y[:, below]
+        curvature = (n * weight[below]) @ n.T + facets.amounts[i]
+        rows[i] = hardness[i] * curvature + np.eye(d)
     free = np.ones((d, d))
     free[:, : facets.n_known] = 0
     if not len(facets.spectra):
-        blocks = np.linalg.inv(rows)
+        blocks = inv(rows)
         return lambda q: free * np.einsum("ijk,ik->ij", blocks, q)
-    H: Array = np.zeros((d, d, d, d))
+    H = np.zeros((d, d, d, d))
     H[np.arange(d), :, np.arange(d)] = rows
     A = facets.spectra
     size = np.abs(A).mean(axis=0)
     for j in range(d):
         n = A[A[:, j] < 0]
         H[:, j, :, j] += wall.m[j] / (len(A) * size[j] ** 2) * (n.T @ n)
-    H = H.reshape(d * d, d * d)
-    H[np.diag_indices(d * d)] += 1e-9 * np.trace(H) / d**2
-    dense = np.linalg.inv(H)
+    dense: Array = H.reshape(d * d, d * d)
+    dense[np.diag_indices(d * d)] += 1e-9 * np.trace(dense) / d**2
+    dense = inv(dense)
     return lambda q: free * (dense @ q.ravel()).reshape(d, d)
 
 
@@ -214,19 +212,14 @@ def near_facets(Y: Array, V: Array, width: Array, data: Data) -> Facets:
     Those with y_i < w_i, or the 500 nearest if fewer are.
     """
     near = []
-    weights = []
-    n = Y.shape[1]
     for y, w in zip(Y, width, strict=True):
         index = np.flatnonzero(y < w)
         if len(index) < LEAST_NEAR:
-            last = min(LEAST_NEAR, n) - 1
+            last = min(LEAST_NEAR, len(y)) - 1
             index = np.flatnonzero(y <= np.partition(y, last)[last])
-        near.append(Y[:, index])
-        weights.append(data.weights[index])
-    spectra = data.B @ np.linalg.inv(V) if len(data.B) else data.B
-    return Facets(
-        near, weights, V @ V.T, spectra, data.known.shape[1], V @ data.amounts @ V.T
-    )
+        near.append((Y[:, index], data.weights[index]))
+    n_known = data.known.shape[1]
+    return Facets(near, V @ V.T, data.B @ inv(V), n_known, V @ data.amounts @ V.T)
 
 
 def minimise_on_all(
@@ -251,13 +244,13 @@ def minimise_on_all(
             tol=tol,
             max_iter=_MAX_ITER,
             inverse=inverse_curvature(facets, wall),
-            stop=lambda P: bool(np.abs(P - identity).max() > _RADIUS),
+            stop=lambda P: np.abs(P - identity).max() > _RADIUS,
         )
-        change = float(np.abs(end.x - identity).max())
+        change = np.abs(end.x - identity).max()
         P = end.x / end.x.sum(axis=1, keepdims=True)
         V = P @ V
         n_iter += end.n_iter
-        total = float(np.abs(V @ np.linalg.inv(first) - identity).max())
+        total = np.abs(V @ inv(first) - identity).max()
     return V, total, n_iter
 
 
@@ -265,14 +258,14 @@ def objective(V: Array, data: Data, wall: Wall) -> float:
     """f(V), eq. (1), on all samples."""
     V, Y = data.outputs(V)
     facets = near_facets(Y, V, np.full(len(V), np.inf), data)
-    value = value_and_gradient(np.eye(len(V)), facets, wall)[0]
-    return value - float(np.linalg.slogdet(V)[1])
+    return value_and_gradient(np.eye(len(V)), facets, wall)[0] - slogdet(V)[1]
 
 
 def feasible(V: Array, data: Data) -> bool:
     """Whether the mean of every output is positive, and that of every spectrum behind
     a wall.
     """
-    A = data.B @ np.linalg.inv(V)
-    held = not len(A) or bool((A.mean(axis=0) > 0).all())
-    return held and bool((V @ data.mean > 0).all())
+    if (V @ data.mean <= 0).any():
+        return False
+    A = data.B @ inv(V)
+    return not len(A) or (A.mean(axis=0) > 0).all()

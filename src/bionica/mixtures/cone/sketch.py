@@ -21,15 +21,16 @@ the weight of a sample decays as exp(-age / h), samples older than 2 h are forgo
 and the cone is solved every quarter of the horizon.
 """
 
-from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+from numpy.linalg import eigh, lstsq, norm
+from numpy.random import RandomState
 from scipy.optimize import linear_sum_assignment, nnls
 
 from bionica.core.blocks import (
+    Array,
     ChunkedRows,
     Moments,
     fold,
@@ -67,8 +68,6 @@ from bionica.mixtures.verdict.outliers import (
     limit_of,
     metric,
 )
-
-Array = npt.NDArray[Any]
 
 BLOCK = 1000
 _STORED = 20_000  # samples in the random sample
@@ -145,13 +144,9 @@ def sample_rows(X: ChunkedRows, most: int) -> tuple[Samples, float]:
 
 
 def _rows_below(block: Array, first: int, rate: float) -> Samples:
-    number = _numbers(first, len(block))
+    number = first + np.arange(len(block), dtype=float)
     kept = marks(number) < rate
     return Samples.of(block[kept], number[kept])
-
-
-def _numbers(first: int, n: int) -> Array:
-    return np.arange(first, first + n, dtype=np.float64)
 
 
 # --- totals of all samples
@@ -196,7 +191,7 @@ def totals(X: Array, gate: Gate, ruler: Limit | None = None) -> Totals:
     channels = gate.channels
     Z = channels.rows(X)
     distances = np.zeros(1)
-    if ruler is not None:
+    if ruler:
         distances = histogram(channels.scaled(X), ruler)
     used = gate.used(X, Z)
     if not used.all():
@@ -204,11 +199,11 @@ def totals(X: Array, gate: Gate, ruler: Limit | None = None) -> Totals:
         Z = Z[used]
     weighted = moments(Z)
     raw = moments(channels.rows(X, weighted=False)) if channels.counts else weighted
-    least = float(X.min(initial=np.inf))
-    largest = float(X.max(initial=-np.inf))
+    least = X.min(initial=np.inf)
+    largest = X.max(initial=-np.inf)
     negative = np.zeros(X.shape[1])
     if least < 0:
-        negative = np.sum(np.minimum(X, 0, dtype=np.float64) ** 2, axis=0)
+        negative = (np.minimum(X, 0, dtype=float) ** 2).sum(axis=0)
     return Totals(weighted, raw, least, largest, negative, distances)
 
 
@@ -234,7 +229,7 @@ def rows_near_facets(
     and of others with marks below the second.
     """
     Z = gate.channels.rows(block)
-    number = _numbers(first, len(block))
+    number = first + np.arange(len(block), dtype=float)
     near = fit.near(Z)
     rows = np.flatnonzero(marks(number) < np.where(near, *rates))
     rows = rows[gate.used(block[rows], Z[rows])]
@@ -267,10 +262,10 @@ def _probe_directions(d: int) -> Array:
     """g = e_i + tau r with |r| = 1: tilted from each facet i by angles on all scales,
     (m, d).
     """
-    rng = np.random.RandomState(0)
+    rng = RandomState(0)
     n = -(-_DIRECTIONS // d)
     r = rng.standard_normal((d, n, d))
-    r /= np.linalg.norm(r, axis=2, keepdims=True)
+    r /= norm(r, axis=2, keepdims=True)
     low, high = _TILTS
     tau = low * (high / low) ** rng.uniform(size=(d, n, 1))
     return (np.eye(d)[:, None] + tau * r).reshape(d * n, d)
@@ -326,23 +321,19 @@ def begin(X: ChunkedRows, sample: Samples, rate: float, settings: Settings) -> S
     else:
         ruler = metric(channels.scaled(rows), None)
         total = fold(X, totals, merge_totals, gate, ruler)
-        limit = None if ruler is None else limit_of(ruler, total.distances)
-        if limit is not None:
+        limit = limit_of(ruler, total.distances) if ruler else None
+        if limit:
             gate = gate._replace(limit=limit)
             total = fold(X, totals, merge_totals, gate)
     Z = channels.rows(rows)
     samples = sample._replace(z=Z).take(gate.used(rows, Z))
     fit, data, curve = _fit(samples.z, total.weighted, channels, settings, total)
     if rate < 1 and fit.has_mean and not curve:
-        start = partial(_fit_again, gate, data, settings.seed)
-        if fit.cone.noise.any():
-            fit = start(fit, *_rows_near(X, gate, fit, samples.z, rate))
-        else:
-            fit, samples = _fit_outside(X, gate, fit, samples, start)
+        fit, samples = _of_all_rows(X, gate, fit, data, samples, rate, settings.seed)
     if settings.given is None:  # otherwise in the order of the known amounts
         W = fit.components
         variance = np.einsum("ij,jk,ik->i", W, total.weighted.covariance, W)
-        share = np.sum(fit.mixing**2, axis=0) * variance
+        share = (fit.mixing**2).sum(axis=0) * variance
         share[: settings.known.shape[1]] = np.inf
         fit = _ordered(fit, np.argsort(-share, kind="stable"))
     # they may decay
@@ -371,7 +362,7 @@ def _declared(rows: Array, channels: Channels, settings: Settings) -> Gate:
     Z = channels.rows(rows)
     typical = np.median(np.abs(Z), axis=0)
     least = max(LEAST_SHARE * typical.max(), 1e-300)
-    distance = np.linalg.norm(Z / np.maximum(typical, least), axis=1)
+    distance = norm(Z / np.maximum(typical, least), axis=1)
     for _ in range(3):
         used = distance <= largest_distance(distance, settings.outliers)
         total = totals(rows[used], gate)
@@ -382,33 +373,30 @@ def _declared(rows: Array, channels: Channels, settings: Settings) -> Gate:
     )
 
 
-def _fit_again(
-    gate: Gate, data: Data, seed: int, fit: Fit, U: Array, weights: Array
-) -> Fit:
-    """The cone of samples U (n, d), from that of others."""
-    data = data._replace(U=U, weights=weights / weights.sum())
-    rng = np.random.RandomState(seed)
-    return fit_data(data, fit.coordinates, gate.channels, rng, start=fit)
-
-
-def _rows_near(
-    X: ChunkedRows, gate: Gate, fit: Fit, Z: Array, rate: float
-) -> tuple[Array, Array]:
-    """Rows near a facet of a cone with noise and others, u, and their weights.
-
-    Samples Z show how many of all rows are near.
-    """
-    share = max(float(np.mean(fit.near(Z))), LEAST_SHARE)
-    size = 8 * len(fit.components) * X.shape[0] * share
-    rates = (float(np.clip(_BYTES / size, rate, 1)), rate)
-    near = X.fold_numbered(rows_near_facets, Samples.union, gate, fit, rates)
-    return near.z, 1 / np.where(near.extreme, *rates)
-
-
-def _fit_outside(
-    X: ChunkedRows, gate: Gate, fit: Fit, samples: Samples, start: Callable[..., Fit]
+def _of_all_rows(
+    X: ChunkedRows,
+    gate: Gate,
+    fit: Fit,
+    data: Data,
+    samples: Samples,
+    rate: float,
+    seed: int,
 ) -> tuple[Fit, Samples]:
-    """The cone without noise of all rows, and the samples that decide where it is."""
+    """The cone of all rows from that of a sample, and the samples that decide where it
+    is without noise.
+    """
+
+    def again(U: Array, weights: Array) -> Fit:
+        rows = data._replace(U=U, weights=weights / weights.sum())
+        rng = RandomState(seed)
+        return fit_data(rows, fit.coordinates, gate.channels, rng, start=fit)
+
+    if fit.cone.noise.any():
+        share = max(fit.near(samples.z).mean(), LEAST_SHARE)
+        size = 8 * len(fit.components) * X.shape[0] * share
+        rates = (np.clip(_BYTES / size, rate, 1), rate)
+        near = X.fold_numbered(rows_near_facets, Samples.union, gate, fit, rates)
+        return again(near.z, 1 / np.where(near.extreme, *rates)), samples
     for _ in range(MAX_ROUNDS):
         last = fit.components
         found = X.fold_numbered(outside, partial(farthest, last), gate, fit)
@@ -416,7 +404,7 @@ def _fit_outside(
             break
         samples = samples.union(found)
         U = samples.z @ fit.coordinates.matrix.T
-        fit = start(fit, U, np.ones(len(U)))
+        fit = again(U, np.ones(len(U)))
         if (fit.components == last).all():
             break
     return fit, samples
@@ -451,7 +439,7 @@ def _fit(
     told = settings.given is not None and (settings.given[1] > 0).any(axis=0).all()
     # samples are stored in their order
     curve = bool(nonnegative) and not told and follows_curve(z, d)
-    rng = np.random.RandomState(settings.seed)
+    rng = RandomState(settings.seed)
     return fit_data(data, at, channels, rng, curve=curve), data, curve
 
 
@@ -471,7 +459,7 @@ def learn(state: State, X: Array, settings: Settings) -> State:
     """Learn from a block of samples X (n_samples, k), and solve the cone again if it is
     time.
     """
-    numbers = _numbers(state.n, len(X))
+    numbers = state.n + np.arange(len(X), dtype=float)
     state = state._replace(n=state.n + len(X))
     used = are_inliers(X)
     channels = state.channels
@@ -482,7 +470,7 @@ def learn(state: State, X: Array, settings: Settings) -> State:
     Z = channels.rows(X)
     numbers = numbers[used]
     if len(Z):
-        decay = float(np.exp(-len(used) / settings.horizon))
+        decay = np.exp(-len(used) / settings.horizon)
         weighted = merge_moments(state.weighted, moments(Z), decay)
         raw = weighted
         if channels.counts:
@@ -558,33 +546,32 @@ def readout(state: State, settings: Settings) -> Readout:
     closed. Otherwise known spectra keep their scale.
     """
     fit = state.fit
-    channels = state.channels
-    cone = state.fit.cone
     W = fit.components
     normalize = settings.normalize
-    known = settings.known
     mean = W @ state.raw.mean
+    size = np.abs(mean)
     second = W @ state.raw.second @ W.T
     variance = np.einsum("ij,jk,ik->i", W, state.raw.covariance, W)
     spread = np.sqrt(np.maximum(variance, 0))
     if normalize == "sum" and fit.has_mean:
-        v = np.sqrt(cone.wall.variance)
-        sources = second - np.outer(v, v) * (cone.V @ cone.V.T)
-        g = np.linalg.lstsq(sources, mean, rcond=None)[0]
+        v = np.sqrt(fit.cone.wall.variance)
+        sources = second - np.outer(v, v) * (fit.cone.V @ fit.cone.V.T)
+        g = lstsq(sources, mean, rcond=None)[0]
         if not (g > 0).all():
-            values, E = np.linalg.eigh(second)
+            values, E = eigh(second)
             root = E * np.sqrt(np.maximum(values, 0))
-            g = nnls(root.T, np.linalg.lstsq(root, mean, rcond=None)[0])[0]
-        g = np.where(g > 0, g, 1 / (len(g) * np.abs(mean)))
-    elif (normalize == "mean" and fit.has_mean) or not (
-        spread > 1e-12 * np.abs(mean)
-    ).all():
-        g = 1 / np.where(mean != 0, np.abs(mean), 1.0)
+            g = nnls(root.T, lstsq(root, mean, rcond=None)[0])[0]
+        g = np.where(g > 0, g, 1 / (len(g) * size))
+    elif (normalize == "mean" and fit.has_mean) or not (spread > 1e-12 * size).all():
+        g = 1 / np.where(size > 0, size, 1.0)
     else:
         g = 1 / spread
-    A = channels.lifted(fit.mixing) * channels.scale
-    p = known.shape[1]
+    scale = state.channels.scale
+    A = state.channels.lifted(fit.mixing) * scale
     if normalize != "sum":
-        units = np.sum(A[:, :p] * known, axis=0) / np.sum(known**2, axis=0)
+        known = settings.known
+        p = known.shape[1]
+        units = (A[:, :p] * known).sum(axis=0) / (known**2).sum(axis=0)
         g[:p] = np.where(units > 0, units, g[:p])
-    return Readout(channels.lifted(W.T * g).T / channels.scale, A / g, g * cone.noise)
+    components = state.channels.lifted(W.T * g).T / scale
+    return Readout(components, A / g, g * fit.cone.noise)

@@ -21,7 +21,7 @@ from bionica.mixtures.nica.rotation import rotate
 from bionica.mixtures.nica.whitener import whitening_or_error
 from bionica.mixtures.separator import EstimatesMissing, MixtureSeparator
 from bionica.mixtures.verdict.count import count_sources, undecided
-from bionica.mixtures.verdict.findings import CONVERGED, Finding
+from bionica.mixtures.verdict.findings import Finding, finding
 from bionica.mixtures.verdict.outliers import Limit, is_inlier, without_outliers
 
 
@@ -229,7 +229,7 @@ class BatchNICA(EstimatesMissing, MixtureSeparator, Estimator):
                 f"no convergence in max_iter={self.max_iter} iterations: raise max_iter"
                 " or tol"
             )
-        problems = [CONVERGED.finding(reason=reason) for reason in reasons]
+        problems = [finding("converged", reason=reason) for reason in reasons]
         if self.n_components == "auto":
             problems += undecided(self.count_)
         return problems

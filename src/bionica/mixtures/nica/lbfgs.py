@@ -10,12 +10,11 @@ SciPy's L-BFGS-B has no manifolds.
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[Any]
+from bionica.core.blocks import Array
 
 # of an entry; a rotation by more leaves the region in which the gradient says anything
 _LARGEST_STEP = 0.5
@@ -52,8 +51,8 @@ def minimise(
     value, gradient = value_and_gradient(x)
     for n_iter in range(max_iter if np.isfinite(value) else 0):
         step = _direction(gradient, pairs, inverse)
-        slope = float(np.vdot(gradient, step))
-        largest = float(np.abs(step).max())
+        slope = np.vdot(gradient, step)
+        largest = np.abs(step).max()
         # Without curvature the length of the first step has no meaning, and cannot end
         # the descent.
         if largest == 0 or (largest <= tol and (pairs or inverse is not None)):

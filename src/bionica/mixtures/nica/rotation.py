@@ -19,13 +19,10 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy import linalg
 
-from bionica.core.blocks import ChunkedRows, fold, row_blocks, row_sample
+from bionica.core.blocks import Array, ChunkedRows, fold, row_blocks, row_sample
 from bionica.mixtures.nica.lbfgs import Minimum, minimise
-
-Array = npt.NDArray[Any]
 
 _TOL = 0.03  # times n_samples ** -0.5, about the statistical error of the best rotation
 _START_TOL = 1e-4  # of the descents on subsets
@@ -78,7 +75,7 @@ def descend(
         partial(value_and_gradient, Z), R, tol=tol, max_iter=max_iter, retract=_cayley
     )
     # without accumulated rounding
-    return end._replace(x=np.asarray(linalg.polar(end.x)[0]))
+    return end._replace(x=linalg.polar(end.x)[0])
 
 
 def _cayley(R: Array, E: Array) -> Array:
@@ -119,12 +116,15 @@ def rotate(
     tol = _TOL / np.sqrt(T) if tol is None else tol
     resolution = d * _START_TOL**2  # by how much the J of a start may be off
     few = max(2000, 100 * d)
-    larger: Array = _random_rows(
-        Z, max(few, min(round(np.sqrt(few * T)), 2**21 // d)), rng
-    )[:]
+    many = max(few, min(round(np.sqrt(few * T)), 2**21 // d))
+    larger: Array = _random_rows(Z, many, rng)[:]
     subset = _random_rows(larger, few, rng)
     starts: list[Minimum] = []
     confirmed = False
+
+    def as_good(end: Minimum, best: Minimum) -> bool:
+        return end.value <= _AGREE * best.value + resolution
+
     # If nothing is negative, other rotations may be as nonnegative, and only other
     # starts can show them.
     while len(starts) < (n_init if d > 1 else 1) and not (
@@ -132,39 +132,26 @@ def rotate(
     ):
         start = np.linalg.qr(rng.standard_normal((d, d)))[0]
         if d == 1:
-            start = np.sign(subset.sum(keepdims=True, axis=0, dtype=np.float64))
+            start = np.sign(subset.sum(keepdims=True, axis=0, dtype=float))
         starts.append(descend(subset, start, tol=_START_TOL, max_iter=max_iter))
         starts.sort(key=lambda start: start.value)
-        confirmed = (
-            len(starts) > 1 and starts[1].value <= _AGREE * starts[0].value + resolution
-        )
-
-    equal = [
-        start
-        for start in starts[1:]
-        if start.value <= _AGREE * starts[0].value + resolution
-    ]
-    rival = max(
-        equal, key=lambda start: disagreement(starts[0].x, start.x), default=starts[0]
-    )
-    rivals = (
-        [starts[0], rival] if disagreement(starts[0].x, rival.x) > 1e-2 else starts[:1]
-    )
-    for rows, accuracy in [(larger, _START_TOL)] * (len(subset) < len(larger) < T) + [
-        (Z, tol)
-    ]:
-        ends = [descend(rows, old.x, tol=accuracy, max_iter=max_iter) for old in rivals]
-        rivals = [
-            end._replace(n_iter=old.n_iter + end.n_iter)
-            for end, old in zip(ends, rivals, strict=True)
-        ]
+        confirmed = len(starts) > 1 and as_good(starts[1], starts[0])
+    best = starts[0]
+    equal = [start for start in starts if as_good(start, best)]
+    rival = max(equal, key=lambda start: disagreement(best.x, start.x))
+    rivals = [best]
+    if disagreement(best.x, rival.x) > 1e-2:
+        rivals.append(rival)
+    stages: list[Any] = [(Z, tol)]
+    if len(subset) < len(larger) < T:
+        stages.insert(0, (larger, _START_TOL))
+    for rows, accuracy in stages:
+        for i, old in enumerate(rivals):
+            end = descend(rows, old.x, tol=accuracy, max_iter=max_iter)
+            rivals[i] = end._replace(n_iter=old.n_iter + end.n_iter)
     best = min(rivals, key=lambda end: end.value)
     # A rival that is worse on all rows does not make the result ambiguous.
-    ambiguity = max(
-        disagreement(best.x, end.x)
-        for end in rivals
-        if end.value <= _AGREE * best.value + resolution
-    )
+    ambiguity = max(disagreement(best.x, end.x) for end in rivals if as_good(end, best))
     return Rotation(*best, len(starts), confirmed or d == 1, ambiguity)
 
 
@@ -172,8 +159,6 @@ def _random_rows(Z: Any, size: int, rng: np.random.RandomState) -> Any:
     """A sample of `size` rows of Z, or Z itself if that would save little."""
     if 3 * size >= Z.shape[0]:
         return Z
-    return Z[
-        row_sample(
-            *Z.shape, most=size, numbers=size * Z.shape[1], seed=rng.randint(2**31 - 1)
-        )
-    ]
+    numbers = size * Z.shape[1]
+    seed = rng.randint(2**31 - 1)
+    return Z[row_sample(*Z.shape, most=size, numbers=numbers, seed=seed)]

@@ -55,6 +55,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bionica.core.blocks import shapes
 from bionica.engine.algebra import apply_transposed, dot_vectors
 from bionica.engine.rule import RESTART, cold, hot
 
@@ -118,47 +119,33 @@ class WhiteningState(NamedTuple):
 #: Shapes of these arrays, by their names in the State of StreamingNICA. K is float64
 #: for inputs of any dtype: in float32 rounding left an error of 1e-3 after 10^7
 #: samples.
-SHAPES = {
-    "white.last": "d",
-    "white.K": "dd:float64",
-    "white.v_bar": "d:float64",
-    "white.tails": "2:float64",
-    "white.products": "dd:float64",
-    "white.sums": "d:float64",
-    "white.usual": "2:float64",
-    "white.changed": "1:bool",
-    "white.n": "1:samples",
-    "white.age": "1:samples",
-    "white.run": "1:float64",
-    "white.power": "1:float64",
-    "white.prior": "1:float64",
-    "white.due": "1:float64",
-    "white.level": "1:float64",
-    "white.length": "1:float64",
-    "white.blocks": "1:float64",
-}
+SHAPES = shapes(
+    **{
+        "d": "white.last",
+        "d:float64": "white.v_bar white.sums",
+        "dd:float64": "white.K white.products",
+        "2:float64": "white.tails white.usual",
+        "1:bool": "white.changed",
+        "1:samples": "white.n white.age",
+        "1:float64": "white.run white.power white.prior white.due white.level"
+        " white.length white.blocks",
+    }
+)
 
 
 def start(d: int, dtype: Any) -> WhiteningState:
     """Return a whitening before its first sample."""
-    return WhiteningState(
+    zeros = WhiteningState(*(np.zeros(1) for _ in WhiteningState._fields))
+    return zeros._replace(
         K=np.eye(d),
         v_bar=np.zeros(d),
-        n=np.zeros(1),
-        age=np.zeros(1),
         tails=np.full(2, 10.0 * d),
         last=np.zeros(d, dtype),
-        run=np.zeros(1),
-        power=np.zeros(1),
-        prior=np.zeros(1),
-        due=np.zeros(1),
         level=np.ones(1),
         products=np.zeros((d, d)),
         sums=np.zeros(d),
-        length=np.zeros(1),
-        blocks=np.zeros(1),
         usual=np.zeros(2),
-        changed=np.zeros(1, np.bool_),
+        changed=np.zeros(1, bool),
     )
 
 

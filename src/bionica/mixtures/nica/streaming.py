@@ -72,7 +72,7 @@ from bionica.mixtures.cone.count import rough_cones
 from bionica.mixtures.nica import running_whitening as whitening
 from bionica.mixtures.separator import MixtureSeparator
 from bionica.mixtures.verdict.count import count_sources, undecided
-from bionica.mixtures.verdict.findings import CONVERGED, Finding
+from bionica.mixtures.verdict.findings import Finding, finding
 
 #: Of lambda (see above).
 LARGE_ANGLE = 10.0
@@ -114,12 +114,9 @@ def init(d: int, k: int, dtype: Any, rng: np.random.RandomState) -> Any:
     rotation.
     """
     F = orthonormal_rows(rng, d, k) if k > d else np.eye(d)
-    return first_state(
-        RULE,
-        dtype,
-        rng,
-        {"white": whitening.start(d, dtype), "F": F, "V": orthonormal_rows(rng, d, d)},
-    )
+    V = orthonormal_rows(rng, d, d)
+    given = {"white": whitening.start(d, dtype), "F": F, "V": V}
+    return first_state(RULE, dtype, rng, given)
 
 
 def settle(state, work, params, X, row):
@@ -137,14 +134,8 @@ def settle(state, work, params, X, row):
     energy = dot_vectors(v, v)
     # otherwise the output overflows, and ends the loop
     if white.age[0] < whitening.START * d and energy < math.inf:
-        shrink = math.sqrt(
-            min(
-                1.0,
-                (2 + white.age[0] / d)
-                * whitening.mean_energy(white.v_bar)
-                / max(energy, 1e-300),
-            )
-        )
+        usual = (2 + white.age[0] / d) * whitening.mean_energy(white.v_bar)
+        shrink = math.sqrt(min(1.0, usual / max(energy, 1e-300)))
         shrink = shrink if white.power[0] > 0 else 0.0
     for i in range(d):
         y = shrink * dot(state.V_mean, i, v)
@@ -175,11 +166,9 @@ def learn(state, work, params, X, row, eta):
     if params.projects:
         gather(state, work, g, m)
     age = white.age[0]
-    follow_matrix(
-        state.V_mean,
-        V,
-        averaging_weight(min(age, float(horizon)) if horizon > 0 else age),
-    )
+    if horizon > 0:
+        age = min(age, float(horizon))
+    follow_matrix(state.V_mean, V, averaging_weight(age))
 
 
 # --- one sample
@@ -325,7 +314,7 @@ def averaged(state: Any) -> Any:
 
 def unmixing(state: State) -> np.ndarray:
     """V_mean K F."""
-    return np.asarray(state.V_mean @ state.white.K @ state.F)
+    return state.V_mean @ state.white.K @ state.F
 
 
 def is_due(state, params):
@@ -541,7 +530,7 @@ class StreamingNICA(MixtureSeparator, RuleEstimator):
                 "the mixtures changed: outputs became far more correlated, and past and"
                 " present are averaged"
             )
-            changed = CONVERGED.finding(reason=reason)
+            changed = finding("converged", reason=reason)
             problems.append(changed._replace(remedies=("horizon",)))
         return problems
 

@@ -180,7 +180,7 @@ class NoncenteredWhitener(Estimator):
 
     @property
     def _offset(self) -> Array:
-        return np.asarray(self.mean_ - self.mixing_ @ (self.components_ @ self.mean_))
+        return self.mean_ - self.mixing_ @ (self.components_ @ self.mean_)
 
     @property
     def _solved(self) -> Whitening:

@@ -14,14 +14,12 @@ is the right one if samples are spread over its facets. Samples that follow a cu
 not (`halves.follows_curve`).
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+from numpy.linalg import norm, pinv
 
-from bionica.core.blocks import row_sample
-
-Array = npt.NDArray[Any]
+from bionica.core.blocks import Array, row_sample
 
 # of the walk; every fifth is looked at
 _STEPS = 3000
@@ -51,9 +49,8 @@ class Bands(NamedTuple):
     @property
     def width(self) -> Array:
         """Largest width of the band of each spectrum, over its largest value."""
-        return np.asarray(
-            (self.mixing_high - self.mixing_low).max(axis=0)
-            / np.maximum(self.mixing_high.max(axis=0), 1e-300)
+        return (self.mixing_high - self.mixing_low).max(axis=0) / np.maximum(
+            self.mixing_high.max(axis=0), 1e-300
         )
 
 
@@ -74,21 +71,21 @@ def bands(X: Array, W: Array, A: Array, source_error: Array, n_known: int = 0) -
     """
     U = X @ W.T
     residual = np.sqrt(np.mean((X - U @ A.T) ** 2, axis=0))
-    variance = np.maximum(np.diag(np.linalg.pinv(U.T @ U)), 0)
+    variance = np.maximum(np.diag(pinv(U.T @ U)), 0)
     mixing_error = np.outer(residual, np.sqrt(variance))  # of least squares
     # Rows are sources; outputs have mean 1 throughout, and what may be negative of a
     # spectrum follows its size.
     scale = np.maximum(np.abs(U.mean(axis=0)), 1e-300)
-    norm = np.maximum(np.linalg.norm(A, axis=0), 1e-300)
+    length = np.maximum(norm(A, axis=0), 1e-300)
     y = (U[row_sample(*U.shape, most=_ROWS)] / scale).T
     lowest_y = np.minimum(y, 0) - 2 * (source_error / scale)[:, None]
-    lowest_a = (np.minimum(A, 0) - 2 * mixing_error).T / norm[:, None]
+    lowest_a = (np.minimum(A, 0) - 2 * mixing_error).T / length[:, None]
     ys, spectra = _walk(y, (A * scale).T, lowest_y, lowest_a, n_known)
-    size = np.maximum(np.linalg.norm(spectra, axis=2), 1e-300)
+    size = np.maximum(norm(spectra, axis=2), 1e-300)
     shapes = np.maximum(spectra, 0) / size[..., None]
     return Bands(
-        shapes.min(axis=0).T * norm,
-        shapes.max(axis=0).T * norm,
+        shapes.min(axis=0).T * length,
+        shapes.max(axis=0).T * length,
         _error(ys - ys.mean(axis=2, keepdims=True)),
         _error(spectra),
     )
@@ -114,7 +111,7 @@ def _walk(
         if step % 2 == 0:
             p, q = q, p * (np.arange(d) >= n_known)
         change = np.hstack([np.outer(p, q @ y), -np.outer(q, p @ a)])
-        size = np.linalg.norm(a, axis=1, keepdims=True)
+        size = norm(a, axis=1, keepdims=True)
         room = np.hstack([y - lowest_y, a - lowest_a * size])
         with np.errstate(divide="ignore", invalid="ignore"):
             t = -np.maximum(room, 0) / change
@@ -138,4 +135,4 @@ def _error(rows: Array) -> Array:
     energy = np.sum(rows**2, axis=2)
     product = np.sum(rows * rows[0], axis=2)
     cosine2 = product**2 / np.maximum(energy * energy[0], 1e-300)
-    return np.asarray(np.sqrt(np.maximum(1 - cosine2.mean(axis=0), 0)))
+    return np.sqrt(np.maximum(1 - cosine2.mean(axis=0), 0))

@@ -36,20 +36,19 @@ must not be negative.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+from numpy.linalg import eigh, norm, qr, solve
 
 from bionica.core.blas import one_blas_thread
-from bionica.core.blocks import row_sample
+from bionica.core.blocks import Array, row_sample
 from bionica.core.errors import Message
-from bionica.mixtures.verdict.findings import CEILING, NUMBER, Finding
+from bionica.mixtures.verdict.findings import CHECKS, Finding, finding
 from bionica.mixtures.verdict.halves import is_nonnegative, match
 from bionica.mixtures.verdict.measures import ceilings
 from bionica.mixtures.verdict.outliers import inliers_of
 
-Array = npt.NDArray[Any]
 #: Cones of samples Z and spectra B with noise of this variance.
 Cones = Callable[[Array, Array, float], list[Array]]
 
@@ -101,14 +100,14 @@ def count_sources(X: Array, cones: Cones) -> Count:
     3
     """
     with one_blas_thread():
-        X = np.asarray(unsaturated(X), np.float64)
+        X = np.asarray(unsaturated(X), float)
         X = inliers_of(X[row_sample(*X.shape)])
-        X = X / (float(np.abs(X).max(initial=0.0)) or 1.0)
+        X = X / (np.abs(X).max(initial=0.0) or 1.0)
         n, k = X.shape
         energy, B = _leading_directions(X, 4 * _MOST)
         # The limit of `whitening.rank_of`, for energies that are known: X may have been
         # rounded to float32.
-        rounding = k * float(np.finfo(np.float32).eps) ** 2
+        rounding = k * np.finfo(np.float32).eps ** 2
         rank = int(np.sum(energy > rounding * energy[0]))
         bound, white = _bound(energy, rank, n, k)
         numbers = set(range(2, min(bound, _MOST + 1, n // 4 + 1) + 1))
@@ -134,8 +133,8 @@ def unsaturated(X: Array) -> Array:
 
     ValueError if hardly any are.
     """
-    saturated = (X == X.max(axis=0)) & (ceilings(X) > CEILING.limit)
-    sound = np.asarray(X[~saturated.any(axis=1)])
+    saturated = (X == X.max(axis=0)) & (ceilings(X) > CHECKS["ceiling"].limit)
+    sound = X[~saturated.any(axis=1)]
     if len(sound) < min(_UNSATURATED, len(X) / 2):
         template = (
             "{} of {} samples have saturated cells, and the others are too few to count"
@@ -153,11 +152,11 @@ def undecided(count: Count) -> list[Finding]:
     """
     if not count.agreed:
         guess = f"halves of the samples agree on none, and {count.n_sources} is a guess"
-        return [NUMBER.finding(reason=guess)]
+        return [finding("number", reason=guess)]
     if not count.candidates:
         return []
     others = ", ".join(map(str, count.candidates))
-    return [NUMBER.finding(reason=f"{count.n_sources}, or {others}")]
+    return [finding("number", reason=f"{count.n_sources}, or {others}")]
 
 
 def _angles(
@@ -211,9 +210,9 @@ def _angle(first: list[Array], second: list[Array], scale: Array) -> float:
     """
     angles = [90.0]
     for pair in zip(first, second, strict=False):
-        V, W = (M / np.linalg.norm(M * scale, axis=1, keepdims=True) for M in pair)
-        angle = match(np.linalg.solve(W.T, V.T), np.eye(len(V)))[1]
-        angles.append(float(angle.max()))
+        V, W = (M / norm(M * scale, axis=1, keepdims=True) for M in pair)
+        angle = match(solve(W.T, V.T), np.eye(len(V)))[1]
+        angles.append(angle.max())
     return min(angles)
 
 
@@ -222,10 +221,10 @@ def _leading_directions(X: Array, most: int) -> tuple[Array, Array]:
     `most`).
     """
     n, k = X.shape
-    values, vectors = np.linalg.eigh(X @ X.T if k > n else X.T @ X)
+    values, vectors = eigh(X @ X.T if k > n else X.T @ X)
     vectors = vectors[:, : -most - 1 : -1]
     if k > n:
-        vectors = np.linalg.qr(X.T @ vectors)[0]
+        vectors = qr(X.T @ vectors)[0]
     return np.maximum(values[::-1], 0), vectors
 
 
@@ -236,7 +235,7 @@ def _bound(energy: Array, rank: int, n: int, k: int) -> tuple[int, bool]:
         a = np.sqrt(n - q)
         b = sign * np.sqrt(k - q)
         spread = (a + b) ** 2 + _FLUCTUATION * (a + b) * np.cbrt(1 / a + 1 / b)
-        return float(energy[q:].sum() / ((n - q) * (k - q)) * spread)
+        return energy[q:].sum() / ((n - q) * (k - q)) * spread
 
     bound = max((q + 1 for q in range(rank - 1) if energy[q] > edge(q, 1)), default=0)
     if bound > rank - 2:  # a single direction always looks like noise

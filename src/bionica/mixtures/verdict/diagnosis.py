@@ -8,19 +8,17 @@ Nothing is remembered from the fit, so that the verdict is the same after `fit`,
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from bionica.core.blas import one_blas_thread
-from bionica.core.blocks import row_sample
+from bionica.core.blocks import Array, row_sample
 from bionica.core.samples import matrix
 from bionica.mixtures.verdict.ambiguity import Bands, bands
 from bionica.mixtures.verdict.findings import (
-    AMBIGUOUS,
-    CHANGED,
     Finding,
+    beyond,
     findings_without_refits,
     ranked_findings,
     uncertain,
@@ -33,8 +31,6 @@ from bionica.mixtures.verdict.halves import (
 )
 from bionica.mixtures.verdict.measures import Fit, Measures
 from bionica.mixtures.verdict.outliers import inliers_of
-
-Array = NDArray[Any]
 
 TOLD = 3  # sentences, the gravest
 
@@ -252,16 +248,16 @@ def _left_open(
     found = []
     curve = follows_curve(X, d)
     if curve and fit.is_nonnegative:
-        noise = np.sqrt(fit.noise.outputs)
+        noise = np.sqrt(fit.noise)
         band = bands(X[row_sample(*X.shape)], W, A, noise, n_known)
-        found += AMBIGUOUS.beyond(np.maximum(band.sources, band.spectra))
+        found += beyond("ambiguous", np.maximum(band.sources, band.spectra))
         error = np.hypot(moved.sources, band.sources)
         moved = moved._replace(sources=np.fmin(error, 1.0))
     elif d - n_known > 2 and follows_curve(X, d, most=4 * d):
         # It touches facets in points, and no spectra bound them: most of such fits are
         # wrong.
         moved = moved._replace(sources=np.ones(d))
-        found += AMBIGUOUS.beyond(moved.sources)
+        found += beyond("ambiguous", moved.sources)
     if not (curve or fit.tracking):
-        found += CHANGED.beyond(moved.change)
+        found += beyond("changed", moved.change)
     return moved, band, found

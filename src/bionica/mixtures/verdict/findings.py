@@ -1,9 +1,8 @@
 """Evidence against a fit: checks, each with one limit, and the record of what is beyond
 it.
 
-- `Finding`, `Check`: what was found; a limit with its sentence.
-- The checks, each beside the function that measures and returns its finding in a list,
-  or an empty list; `CHECKS` has them in order.
+- `CHECKS`: the limit of each check, its sentence and its remedies.
+- `Finding`: what was found. `finding` and `beyond` make one of numbers.
 - `findings_without_refits`: those of one fit. `evidence` is what `fit` warns of;
   `diagnose` adds what refits show; `separate` chooses a method by them.
 - `ranked_findings`: their order, each with one remedy.
@@ -17,14 +16,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from bionica.core.blocks import Array
 from bionica.core.errors import Message
 from bionica.mixtures.verdict.halves import Uncertainty, roughness
 from bionica.mixtures.verdict.measures import Fit, ceilings, largest_gap
 from bionica.mixtures.verdict.outliers import inliers_of
-
-Array = NDArray[Any]
 
 _NAMED = 4  # outputs or mixtures in a sentence; the others are counted
 
@@ -110,190 +108,170 @@ def _listed(noun: str, indices: Sequence[int], names: Sequence[str]) -> str:
 
 
 class Check(NamedTuple):
-    """The limit that measured values exceed if something is wrong, and what is said
-    then.
-
-    `remedies` are keys of what to do.
+    """The limit that measured values exceed if something is wrong, what is said then,
+    and keys of what to do.
     """
 
-    name: str
     limit: float
     statement: str
     remedies: tuple[str, ...] = ()
 
-    def finding(
-        self,
-        value: float = 0.0,
-        sources: Any = (),
-        mixtures: Any = (),
-        remedies: tuple[str, ...] | None = None,
-        **numbers: Any,
-    ) -> Finding:
-        """A finding with this value, and with other numbers that the sentence has."""
-        values = {"value": float(value), "error": float(np.sqrt(abs(value)))}
-        return Finding(
-            self.name,
-            tuple(map(int, sources)),
-            tuple(map(int, mixtures)),
-            {**values, "limit": self.limit, **numbers},
-            self.remedies if remedies is None else remedies,
-        )
 
-    def beyond(
-        self, values: ArrayLike, of: str = "sources", **others: Any
-    ) -> list[Finding]:
-        """The finding of values, one for each source or mixture, or a single one."""
-        values = np.asarray(values)
-        where = np.argsort(-values, axis=None)[: np.sum(values > self.limit)]
-        if not len(where):
-            return []
-        if values.ndim:
-            others[of] = where
-        return [self.finding(values.max(), **others)]
+#: All checks, the gravest first.
+CHECKS = {
+    "constant": Check(
+        0,
+        "X does not vary: all samples are equal, and nothing can be separated",
+    ),
+    # Cells of a mixture with its largest value, over those with the next one.
+    "ceiling": Check(
+        10,
+        "{mixtures}: saturated at {level:.9g}, the value of {value:.0f} cells for one "
+        "with the next lower value",
+        ("saturated",),
+    ),
+    # Factor by which the variance of an output of nonnegative ICA differs from 1,
+    # infinite for any fit if the variance is 0 or overflows.
+    "scale": Check(
+        4,
+        "{sources}: variance {value:.2g} times too large or small",
+        ("same scale",),
+    ),
+    # Roughness of neighbouring columns over that of rows: transposed spectra 100.
+    "transposed": Check(
+        20,
+        "X may be transposed: neighbouring rows are alike, columns are not",
+        ("transpose",),
+    ),
+    # Least share of a spectrum that is in one mixture, of as many outputs as mixtures,
+    # with mixtures of unit variance; colours of a picture: 1.
+    "unmixed": Check(
+        0.99,
+        "each output is one of the mixtures, which are not mixed, or hold more sources "
+        "than mixtures",
+        ("mixtures",),
+    ),
+    "number": Check(
+        0,
+        "the number of sources is not certain: {reason}",
+        ("candidates",),
+    ),
+    # `Uncertainty.change`: right fits .014 at most, a drift of the mixing, which is
+    # fitted well by twice as many sources, .28 and more, real sets .05 at most
+    # (ablation.md).
+    "changed": Check(
+        0.1,
+        "neither the first nor the second half of X gives these sources",
+        ("parts",),
+    ),
+    # Energy of the leading direction of the residual, above that of the others, over
+    # that of the weakest source. On 300 fresh mixtures of benchmarks/trust.py, number
+    # told, this limit and 0.04 of "uncertain" call 5 of 91 wrong fits right (10 with
+    # 0.3), and 6 of 123 right ones wrong (6).
+    "directions": Check(
+        0.04,
+        "X has a signal beyond {d} sources ({value:.2g} times the weakest one)",
+        ("count",),
+    ),
+    # Largest ratio of successive singular values of the residual. Real sets 1 to 4; too
+    # few sources (kinetics, HPLC-DAD) 9 to 18.
+    "structure": Check(
+        6,
+        "what {d} sources do not explain is not noise: it has a few strong directions",
+        ("count",),
+    ),
+    # Of the variance of an output, as "facets". With 0.06 and 0.1, 7 and 9 of the 91
+    # wrong fits (see "directions") are called right, and 6 and 5 of the 123 right ones
+    # wrong.
+    "uncertain": Check(
+        0.04,
+        "{sources}: standard error {error:.0%} of the standard deviation, or more "
+        "({cause})",
+    ),
+    # Share of the variance of an output that nonnegativity leaves open, because few
+    # samples come near zero (`measures.enlarged`, `measures.turned`).
+    "facets": Check(
+        0.04,
+        "{sources}: absent from too few samples to be told from the others (error about "
+        "{error:.0%})",
+        ("background", "known"),
+    ),
+    # Share of the variance of an output that others subtract from it.
+    "negative": Check(
+        0.015,
+        "{sources}: negative where other outputs are large",
+        ("cone", "mean", "count"),
+    ),
+    # Lower quartile of an output below zero, in standard deviations, as if a mean had
+    # been subtracted.
+    "centred": Check(
+        0.5,
+        "{sources}: a quarter of the values or more are clearly negative",
+        ("mean", "cone", "count"),
+    ),
+    # Share of the energy of a spectrum that is negative.
+    "spectra": Check(
+        0.1,
+        "{sources}: {value:.0%} of the spectrum is negative, and X is not",
+        ("walls", "count"),
+    ),
+    # Standard error of an output or its spectrum in what nonnegativity allows, if the
+    # samples follow a curve. The true error was below twice that number in all of 2,100
+    # outputs of made-up reactions, titrations and chromatograms.
+    "ambiguous": Check(
+        0.2,
+        "{sources}: not determined by nonnegativity alone",
+        ("known", "background"),
+    ),
+    # Largest correlation of an output with another one.
+    "duplicate": Check(
+        0.95,
+        "{sources}: nearly alike (correlation {value:.2f})",
+        ("count",),
+    ),
+    # What learning itself says.
+    "converged": Check(0, "{reason}"),
+}
 
 
-CEILING = Check(
-    "ceiling",
-    10,
-    "{mixtures}: saturated at {level:.9g}, the value of {value:.0f} cells for one "
-    "with the next lower value",
-    ("saturated",),
-)
+def finding(
+    name: str,
+    value: float = 0.0,
+    sources: Any = (),
+    mixtures: Any = (),
+    remedies: tuple[str, ...] | None = None,
+    **numbers: Any,
+) -> Finding:
+    """What a check found with this value, and with other numbers of its sentence."""
+    check = CHECKS[name]
+    values = {"value": float(value), "error": float(np.sqrt(abs(value)))}
+    return Finding(
+        name,
+        tuple(map(int, sources)),
+        tuple(map(int, mixtures)),
+        {**values, "limit": check.limit, **numbers},
+        check.remedies if remedies is None else remedies,
+    )
+
+
+def beyond(
+    name: str, values: ArrayLike, of: str = "sources", **others: Any
+) -> list[Finding]:
+    """What a check finds in values, one for each source or mixture, or a single one."""
+    values = np.asarray(values)
+    where = np.argsort(-values, axis=None)[: np.sum(values > CHECKS[name].limit)]
+    if not len(where):
+        return []
+    if values.ndim:
+        others[of] = where
+    return [finding(name, values.max(), **others)]
 
 
 def saturation(X: Array, unit: float = 1.0) -> list[Finding]:
     """Cells with the largest value, over those with the next; `unit` is that of X."""
     ratio = ceilings(X)
     level = unit * float(X[:, ratio.argmax()].max())
-    return CEILING.beyond(ratio, "mixtures", level=level)
-
-
-CONSTANT = Check(
-    "constant",
-    0,
-    "X does not vary: all samples are equal, and nothing can be separated",
-)
-SCALE = Check(
-    "scale",
-    4,
-    "{sources}: variance {value:.2g} times too large or small",
-    ("same scale",),
-)
-
-
-def scale(fit: Fit) -> list[Finding]:
-    """Factor by which the variance of an output of nonnegative ICA differs from 1.
-
-    It is infinite for any fit if the variance is 0 or overflows.
-    """
-    if (fit.X == fit.X[0]).all():
-        return [CONSTANT.finding()]
-    if len(fit.without_variance):
-        return [SCALE.finding(np.inf, fit.without_variance)]
-    if not fit.uncorrelated:
-        return []
-    return SCALE.beyond(np.maximum(fit.variance, 1 / fit.variance))
-
-
-TRANSPOSED = Check(
-    "transposed",
-    20,
-    "X may be transposed: neighbouring rows are alike, columns are not",
-    ("transpose",),
-)
-
-
-def transposed(fit: Fit) -> list[Finding]:
-    """Roughness of neighbouring columns over that of rows: transposed spectra 100."""
-    if fit.n >= fit.k:
-        return []
-    return TRANSPOSED.beyond(roughness(fit.X.T) / roughness(fit.X))
-
-
-UNMIXED = Check(
-    "unmixed",
-    0.99,
-    "each output is one of the mixtures, which are not mixed, or hold more sources "
-    "than mixtures",
-    ("mixtures",),
-)
-
-
-def unmixed(fit: Fit) -> list[Finding]:
-    """Least share of a spectrum that is in one mixture; colours of a picture: 1.
-
-    Of as many outputs as mixtures, with mixtures of unit variance.
-    """
-    if not 1 < fit.d == fit.k:
-        return []
-    parts = fit.A**2 / np.maximum(fit.X.var(axis=0), 1e-300)[:, np.newaxis]
-    return UNMIXED.beyond(np.min(parts.max(axis=0) / parts.sum(axis=0)))
-
-
-NUMBER = Check(
-    "number",
-    0,
-    "the number of sources is not certain: {reason}",
-    ("candidates",),
-)
-
-
-# `Uncertainty.change`: right fits .014 at most, a drift of the mixing, which is fitted
-# well by twice as many sources, .28 and more, real sets .05 at most (ablation.md).
-CHANGED = Check(
-    "changed",
-    0.1,
-    "neither the first nor the second half of X gives these sources",
-    ("parts",),
-)
-
-
-# On 300 fresh mixtures of benchmarks/trust.py, number told, this limit and 0.04 of
-# "uncertain" call 5 of 91 wrong fits right (10 with 0.3), and 6 of 123 right ones wrong
-# (6).
-DIRECTIONS = Check(
-    "directions",
-    0.04,
-    "X has a signal beyond {d} sources ({value:.2g} times the weakest one)",
-    ("count",),
-)
-
-
-def directions(fit: Fit) -> list[Finding]:
-    """Energy of the leading direction of the residual, above that of the others.
-
-    Over that of the weakest source.
-    """
-    return DIRECTIONS.beyond(fit.signal, d=fit.d)
-
-
-STRUCTURE = Check(
-    "structure",
-    6,
-    "what {d} sources do not explain is not noise: it has a few strong directions",
-    ("count",),
-)
-
-
-def structure(fit: Fit) -> list[Finding]:
-    """Largest ratio of successive singular values of the residual.
-
-    Real sets 1 to 4; too few sources (kinetics, HPLC-DAD) 9 to 18. Not looked for if
-    the leading direction is a finding already.
-    """
-    if fit.signal > DIRECTIONS.limit:
-        return []
-    return STRUCTURE.beyond(largest_gap(fit), d=fit.d)
-
-
-# Of the variance of an output, as "facets". With 0.06 and 0.1, 7 and 9 of the 91 wrong
-# fits (see "directions") are called right, and 6 and 5 of the 123 right ones wrong.
-UNCERTAIN = Check(
-    "uncertain",
-    0.04,
-    "{sources}: standard error {error:.0%} of the standard deviation, or more "
-    "({cause})",
-)
+    return beyond("ceiling", ratio, "mixtures", level=level)
 
 
 def uncertain(fit: Fit, moved: Uncertainty | None = None) -> list[Finding]:
@@ -304,14 +282,15 @@ def uncertain(fit: Fit, moved: Uncertainty | None = None) -> list[Finding]:
     """
     if len(fit.without_variance):
         return []
-    noise = fit.noise.outputs / fit.variance
-    share = np.zeros(fit.d)
-    error = np.sqrt(np.minimum(fit.error / fit.variance, 1.0))
-    if moved is not None:
+    noise = fit.noise / fit.variance
+    if moved is None:
+        share = np.zeros(fit.d)
+        error = np.sqrt(np.minimum(fit.error / fit.variance, 1.0))
+    else:
         share = moved.share
         error = moved.sources
     total = np.minimum(noise + share, 1.0)
-    worst = int(total.argmax())
+    worst = total.argmax()
     remedies = ["count"] if total[worst] > 0.5 else []  # most of it is no source
     if noise[worst] > share[worst]:
         cause = "noise"
@@ -322,149 +301,42 @@ def uncertain(fit: Fit, moved: Uncertainty | None = None) -> list[Finding]:
     if error[worst] ** 2 > 2 * total[worst]:
         cause = "the model"
         remedies = []  # other findings say what to do
-    said = float(np.max(error, where=total > UNCERTAIN.limit, initial=0.0))
-    return UNCERTAIN.beyond(total, cause=cause, error=said, remedies=tuple(remedies))
-
-
-FACETS = Check(
-    "facets",
-    0.04,
-    "{sources}: absent from too few samples to be told from the others (error about "
-    "{error:.0%})",
-    ("background", "known"),
-)
-
-
-def facets(fit: Fit) -> list[Finding]:
-    """Share of the variance of an output that nonnegativity leaves open.
-
-    Because few samples come near zero (`measures.enlarged`, `measures.turned`).
-    """
-    return FACETS.beyond(fit.left_open)
-
-
-NEGATIVE = Check(
-    "negative",
-    0.015,
-    "{sources}: negative where other outputs are large",
-    ("cone", "mean", "count"),
-)
-
-
-def negative(fit: Fit) -> list[Finding]:
-    """Share of the variance of an output that others subtract from it."""
-    return NEGATIVE.beyond(fit.subtracted)
-
-
-CENTRED = Check(
-    "centred",
-    0.5,
-    "{sources}: a quarter of the values or more are clearly negative",
-    ("mean", "cone", "count"),
-)
-
-
-def centred(fit: Fit) -> list[Finding]:
-    """Lower quartile of an output below zero, as if a mean had been subtracted.
-
-    In standard deviations.
-    """
-    if fit.tracking:
-        return []
-    quarter = len(fit.U) // 4
-    quartile = np.partition(fit.U, quarter, axis=0)[quarter]
-    return CENTRED.beyond(-quartile / fit.spread)
-
-
-SPECTRA = Check(
-    "spectra",
-    0.1,
-    "{sources}: {value:.0%} of the spectrum is negative, and X is not",
-    ("walls", "count"),
-)
-
-
-def spectra(fit: Fit) -> list[Finding]:
-    """Share of the energy of a spectrum that is negative."""
-    if not fit.is_nonnegative:
-        return []
-    below = np.sum(np.minimum(fit.A, 0) ** 2, axis=0)
-    return SPECTRA.beyond(below / np.maximum(np.sum(fit.A**2, axis=0), 1e-300))
-
-
-# Standard error of an output or its spectrum in what nonnegativity allows, if the
-# samples follow a curve. The true error was below twice that number in all of 2,100
-# outputs of made-up reactions, titrations and chromatograms.
-AMBIGUOUS = Check(
-    "ambiguous",
-    0.2,
-    "{sources}: not determined by nonnegativity alone",
-    ("known", "background"),
-)
-
-
-DUPLICATE = Check(
-    "duplicate",
-    0.95,
-    "{sources}: nearly alike (correlation {value:.2f})",
-    ("count",),
-)
-
-
-def duplicate(fit: Fit) -> list[Finding]:
-    """Largest correlation of an output with another one."""
-    with np.errstate(invalid="ignore"):  # an output that is zero everywhere
-        alike = np.corrcoef(np.maximum(fit.U, 0).T).reshape(fit.d, fit.d)
-    np.fill_diagonal(alike, 0)
-    return DUPLICATE.beyond(np.nan_to_num(alike).max(axis=0))
-
-
-# What learning itself says.
-CONVERGED = Check("converged", 0, "{reason}")
-
-#: All checks by their names, the gravest first.
-CHECKS = {
-    one.name: one
-    for one in (
-        CONSTANT,
-        CEILING,
-        SCALE,
-        TRANSPOSED,
-        UNMIXED,
-        NUMBER,
-        CHANGED,
-        DIRECTIONS,
-        STRUCTURE,
-        UNCERTAIN,
-        FACETS,
-        NEGATIVE,
-        CENTRED,
-        SPECTRA,
-        AMBIGUOUS,
-        DUPLICATE,
-        CONVERGED,
-    )
-}
+    said = float(np.max(error, where=total > CHECKS["uncertain"].limit, initial=0.0))
+    return beyond("uncertain", total, cause=cause, error=said, remedies=tuple(remedies))
 
 
 def findings_without_refits(fit: Fit) -> list[Finding]:
     """All that one fit shows, but how uncertain its outputs are."""
-    found = scale(fit)
+    X = fit.X
+    A = fit.A
+    if (X == X[0]).all():
+        return [finding("constant")]
     if len(fit.without_variance):
-        return found
-    found += saturation(fit.X, fit.unit)
-    for check in (
-        transposed,
-        unmixed,
-        directions,
-        structure,
-        facets,
-        negative,
-        centred,
-        spectra,
-        duplicate,
-    ):
-        found += check(fit)
+        return [finding("scale", np.inf, fit.without_variance)]
+    found = saturation(X, fit.unit)
+    if fit.uncorrelated:
+        found += beyond("scale", np.maximum(fit.variance, 1 / fit.variance))
+    if fit.n < fit.k:
+        found += beyond("transposed", roughness(X.T) / roughness(X))
+    if 1 < fit.d == fit.k:
+        parts = A**2 / np.maximum(X.var(axis=0), 1e-300)[:, None]
+        shares = parts.max(axis=0) / parts.sum(axis=0)
+        found += beyond("unmixed", shares.min())
+    signal = beyond("directions", fit.signal, d=fit.d)
+    found += signal or beyond("structure", largest_gap(fit), d=fit.d)
+    found += beyond("facets", fit.left_open)
+    found += beyond("negative", fit.subtracted)
+    if not fit.tracking:
+        quarter = len(X) // 4
+        quartile = np.partition(fit.U, quarter, axis=0)[quarter]
+        found += beyond("centred", -quartile / fit.spread)
+    if fit.is_nonnegative:
+        below = np.sum(np.minimum(A, 0) ** 2, axis=0)
+        found += beyond("spectra", below / np.maximum(np.sum(A**2, axis=0), 1e-300))
+    with np.errstate(invalid="ignore"):  # an output that is zero everywhere
+        alike = np.corrcoef(np.maximum(fit.U, 0).T).reshape(fit.d, fit.d)
+    np.fill_diagonal(alike, 0)
+    found += beyond("duplicate", np.nan_to_num(alike).max(axis=0))
     if fit.is_nonnegative:  # no mean was subtracted
         found = [one.without("mean") for one in found]
     return found

@@ -25,15 +25,14 @@ mixing matrix (k, d).
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+from numpy.linalg import norm, svd
 from scipy.optimize import linear_sum_assignment
 
-from bionica.core.blocks import row_sample
+from bionica.core.blocks import Array, row_sample
 
-Array = npt.NDArray[Any]
 #: Components (d, k) and mixing matrix (k, d) that are learned from rows (n, k).
 Refit = Callable[[Array], tuple[Array, Array]]
 
@@ -73,13 +72,17 @@ class Uncertainty(NamedTuple):
 
     def table(self, names: Sequence[str]) -> list[tuple[str, str, str, str]]:
         """A row of headings, and one of text for each output, with its name."""
-        table = [
-            ("output", "correlation of halves", "angle, degrees", "standard error")
-        ]
+        headings = (
+            "output",
+            "correlation of halves",
+            "angle, degrees",
+            "standard error",
+        )
         numbers = zip(names, self.correlation, self.angle, self.sources, strict=True)
-        for name, r, angle, error in numbers:
-            table.append((name, f"{r:.3f}", f"{angle:.1f}", f"{error:.1%}"))
-        return table
+        return [headings] + [
+            (name, f"{r:.3f}", f"{angle:.1f}", f"{error:.1%}")
+            for name, r, angle, error in numbers
+        ]
 
     def __repr__(self) -> str:
         names = [str(i) for i in range(len(self.share))]
@@ -91,7 +94,7 @@ def match(A: Array, B: Array) -> tuple[Array, Array]:
     angle of each pair in degrees, eq. (2).
     """
     with np.errstate(all="ignore"):
-        unit = [np.nan_to_num(M / np.linalg.norm(M, axis=0)) for M in (A, B)]
+        unit = [np.nan_to_num(M / norm(M, axis=0)) for M in (A, B)]
     cosine = np.minimum(np.abs(unit[0].T @ unit[1]), 1.0)
     rows, order = linear_sum_assignment(-cosine)
     return order, np.degrees(np.arccos(cosine[rows, order]))
@@ -101,10 +104,10 @@ def roughness(X: Array) -> float:
     """Energy of the differences of neighbouring rows over that of independent rows: 1
     if their order means nothing.
     """
-    differences = 0.5 * float(np.sum(np.diff(X, axis=0) ** 2))
+    differences = 0.5 * np.sum(np.diff(X, axis=0) ** 2)
     if len(X) < 3 or differences <= 0:  # all rows are equal
         return 1.0
-    return differences / float(np.sum((X - X.mean(axis=0)) ** 2))
+    return differences / np.sum((X - X.mean(axis=0)) ** 2)
 
 
 def is_nonnegative(X: Array, noise: Array) -> bool:
@@ -115,7 +118,7 @@ def is_nonnegative(X: Array, noise: Array) -> bool:
     mixtures if there are more of them.
     """
     return noise_explains(
-        float(X.min()), float(X.max()), np.mean(np.minimum(X, 0) ** 2, axis=0), noise
+        X.min(), X.max(), np.mean(np.minimum(X, 0) ** 2, axis=0), noise
     )
 
 
@@ -141,9 +144,9 @@ def follows_curve(X: Array, d: int, *, most: float = np.inf) -> bool:
     longer one touches everything.
     """
     rows = X[row_sample(*X.shape, most=_ROWS_PER_SOURCE * d)]
-    U, sigma, _ = np.linalg.svd(rows, full_matrices=False)
+    U, sigma, _ = svd(rows, full_matrices=False)
     rough = roughness(U[:, :d] * sigma[:d])
-    return len(rows) * rough < d and bool(len(rows) * np.sqrt(rough) < most)
+    return len(rows) * rough < d and len(rows) * np.sqrt(rough) < most
 
 
 def uncertainty(X: Array, W: Array, A: Array, fit: Refit, known: Array) -> Uncertainty:
@@ -154,7 +157,7 @@ def uncertainty(X: Array, W: Array, A: Array, fit: Refit, known: Array) -> Uncer
     """
     Y = np.maximum(X @ W.T, 0)
     variance = np.maximum(Y.var(axis=0), 1e-300)
-    size = np.linalg.norm(Y, axis=0)
+    size = norm(Y, axis=0)
     shares = []
     spectra = []
     angles = []
@@ -166,7 +169,7 @@ def uncertainty(X: Array, W: Array, A: Array, fit: Refit, known: Array) -> Uncer
             B = B[:, columns]
             B = B * np.nan_to_num(np.sum(A * B, axis=0) / np.sum(B**2, axis=0))
             Z = np.maximum(X @ V[columns].T, 0)
-            Z = Z * (size / np.maximum(np.linalg.norm(Z, axis=0), 1e-150))
+            Z = Z * (size / np.maximum(norm(Z, axis=0), 1e-150))
             shares.append(np.mean((Z - Y) ** 2, axis=0) / variance)
             spectra.append((B - A) ** 2)
             angles.append(angle**2)

@@ -10,26 +10,13 @@ With u = W x, y = max(u, 0) and the residual e = x - A u:
 - `largest_gap` of the residual, and `ceilings` of mixtures.
 """
 
-from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.linalg import eigh, eigvalsh, lstsq, pinv, svd
 
+from bionica.core.blocks import Array
 from bionica.mixtures.verdict.halves import is_nonnegative, roughness
-
-Array = NDArray[Any]
-
-
-class Noise(NamedTuple):
-    """Variances of the noise of outputs and of mixtures.
-
-    `seen` are those of outputs that are known, or that the residual shows.
-    """
-
-    outputs: Array
-    seen: Array
-    mixtures: Array
 
 
 class Measures(NamedTuple):
@@ -62,133 +49,85 @@ class Fit:
         tracking: bool = False,
     ) -> None:
         self.unit = float(np.abs(X).max(initial=0.0)) or 1.0
-        self.X = np.asarray(X, np.float64) / self.unit
-        self.W = np.asarray(W, np.float64) * self.unit
-        self.A = np.asarray(A, np.float64) / self.unit
+        self.X = np.asarray(X, float) / self.unit
+        self.W = np.asarray(W, float) * self.unit
+        self.A = np.asarray(A, float) / self.unit
         self.d, self.k = self.W.shape
         self.n = n
-        self.known_noise = noise
         self.uncorrelated = uncorrelated
         self.tracking = tracking
         with np.errstate(all="ignore"):
             self.U = self.X @ self.W.T
+            self.residual = self.X - self.U @ self.A.T
+            self.square = np.mean(self.residual**2, axis=0)
             self.spread = self.U.std(axis=0)
             usable = (self.spread > 0) & np.isfinite(self.spread**4)
         # rounding of the mean of equal samples may leave a spread
         usable &= (self.X != self.X[0]).any()
         #: Outputs whose variance is 0 or overflows.
         self.without_variance = np.flatnonzero(~usable)
+        self.measures = Measures(False, 1.0)
+        if usable.all():
+            self._measure(noise)
 
-    @cached_property
-    def variance(self) -> Array:
-        """<(u - <u>)^2> of each output."""
-        return np.asarray(np.maximum(self.spread**2, 1e-300))
-
-    @cached_property
-    def energy(self) -> Array:
-        """<u^2> of each output."""
-        return np.asarray(np.maximum(np.mean(self.U**2, axis=0), 1e-300))
-
-    @cached_property
-    def residual(self) -> Array:
-        """The rows of e = x - A u."""
-        return self.X - self.U @ self.A.T
-
-    @cached_property
-    def square(self) -> Array:
-        """<e^2> of each mixture."""
-        return np.asarray(np.mean(self.residual**2, axis=0))
-
-    @cached_property
-    def noise(self) -> Noise:
-        """Directions that are left out show the noise of mixtures."""
-        known = np.zeros(self.d)
-        if self.known_noise is not None:
-            known = np.asarray(self.known_noise, np.float64) ** 2
-        if self.k > self.d + 1:
+    def _measure(self, known_noise: Array | None) -> None:
+        n = len(self.X)
+        d = self.d
+        k = self.k
+        self.variance = np.maximum(self.spread**2, 1e-300)
+        energy = np.maximum(np.mean(self.U**2, axis=0), 1e-300)
+        # Variances of the noise of outputs, those that are known or that the residual
+        # shows, and of the noise of mixtures: directions that are left out show it.
+        seen = (
+            np.zeros(d) if known_noise is None else np.asarray(known_noise, float) ** 2
+        )
+        mixtures = self.A**2 @ seen
+        if k > d + 1:
             explained = np.clip(np.einsum("kd,dk->k", self.A, self.W), 0, 1)
             mixtures = self.square / np.maximum(1 - explained, 0.05)
-            seen = np.maximum(self.W**2 @ mixtures, known)
-            return Noise(seen, seen, mixtures)
-        outputs = known
-        if self.known_noise is None:
-            outputs = np.array([noise_below_zero(self.U, i) for i in range(self.d)])
-        return Noise(outputs, known, self.A**2 @ known)
-
-    @cached_property
-    def is_nonnegative(self) -> bool:
-        """Whether X is, but for noise."""
-        return is_nonnegative(self.X, np.sqrt(self.noise.mixtures))
-
-    @cached_property
-    def weakest(self) -> float:
-        """Energy of the weakest source in X."""
-        sizes = np.linalg.svd(self.A * np.sqrt(self.energy), compute_uv=False)
-        return max(float(sizes[-1]) ** 2, 1e-300)
-
-    @cached_property
-    def _leading_and_white(self) -> tuple[float, float]:
-        """Energy of the residual's leading direction; the largest of noise alone."""
-        if self.k <= self.d:
-            return 0.0, 0.0
-        n = len(self.X)
-        leading, *others = energies(self.residual)[: self.k - self.d] / n
-        if not others:
-            return leading, 0.0
-        return leading, float(np.mean(others)) * (1 + np.sqrt(self.k / n)) ** 2
-
-    @cached_property
-    def signal(self) -> float:
-        """Energy of the residual's leading direction beyond noise, over `weakest`."""
-        leading, white = self._leading_and_white
-        return max(leading - white, 0.0) / self.weakest
-
-    @cached_property
-    def subtracted(self) -> Array:
-        """Share of the variance of each output that the others take away from it."""
-        if self.tracking:
-            return np.zeros(self.d)
-        return subtracted(self.U, self.noise.seen)
-
-    @cached_property
-    def left_open(self) -> Array:
-        """Share of the variance of each output that nonnegativity leaves open."""
+            seen = np.maximum(self.W**2 @ mixtures, seen)
+        self.noise = seen
+        if k <= d + 1 and known_noise is None:
+            self.noise = np.array([noise_below_zero(self.U, i) for i in range(d)])
+        self.is_nonnegative = is_nonnegative(self.X, np.sqrt(mixtures))
+        # The weakest source; the leading direction of the residual; the largest one of
+        # noise alone.
+        sizes = svd(self.A * np.sqrt(energy), compute_uv=False)
+        weakest = max(sizes[-1] ** 2, 1e-300)
+        leading = white = 0.0
+        if k > d:
+            leading, *others = energies(self.residual)[: k - d] / n
+            if others:
+                white = np.mean(others) * (1 + np.sqrt(k / n)) ** 2
+        #: Energy of the residual's leading direction beyond noise, over `weakest`.
+        self.signal = max(leading - white, 0.0) / weakest
+        #: Shares of the variance of each output: what the others take away from it, and
+        #: what nonnegativity leaves open.
+        self.subtracted = np.zeros(d)
+        if not self.tracking:
+            self.subtracted = subtracted(self.U, seen)
         if self.uncorrelated:
-            return turned(self.U)
-        independent = min(roughness(self.X), 1.0)
-        return enlarged(
-            self.U, untouched(self.U, np.sqrt(self.noise.outputs), independent)
-        )
-
-    @cached_property
-    def error(self) -> Array:
-        """Squared error of each output, by all its causes.
-
-        They are noise, a model error as large as the leading direction of the residual,
-        what is subtracted, and what is left open.
-        """
-        leading, white = self._leading_and_white
-        # What is in one mixture alone is its noise.
-        model = max(leading - max(white, self.square.max()), 0.0)
+            self.left_open = turned(self.U)
+        else:
+            independent = min(roughness(self.X), 1.0)
+            free = untouched(self.U, np.sqrt(self.noise), independent)
+            self.left_open = enlarged(self.U, free)
+        # A model error is as large as the leading direction. What is in one mixture
+        # alone is its noise.
+        model = max(leading - max(white, self.square.max()), 0.0) / weakest
         shares = self.subtracted + self.left_open
-        noise = self.noise.outputs
-        error = noise + model / self.weakest * self.energy + shares * self.variance
-        return np.asarray(error)
-
-    @property
-    def measures(self) -> Measures:
-        """What a diagnosis keeps."""
-        if len(self.without_variance):
-            return Measures(False, 1.0)
-        total = float(self.X.var(axis=0).sum())
-        left = float(np.sum(self.square - self.residual.mean(axis=0) ** 2))
-        return Measures(self.is_nonnegative, left / total if total else 0.0)
+        #: Squared error of each output, by all its causes.
+        self.error = self.noise + model * energy + shares * self.variance
+        total = self.X.var(axis=0).sum()
+        left = np.sum(self.square - self.residual.mean(axis=0) ** 2)
+        share = float(left / total) if total else 0.0
+        self.measures = Measures(self.is_nonnegative, share)
 
 
 def energies(E: Array) -> Array:
     """Squared singular values of a matrix, the largest first."""
     gram = E @ E.T if len(E) < E.shape[1] else E.T @ E
-    return np.maximum(np.linalg.eigvalsh(gram)[::-1], 0)
+    return np.maximum(eigvalsh(gram)[::-1], 0)
 
 
 def noise_below_zero(U: Array, i: int) -> float:
@@ -205,9 +144,9 @@ def noise_below_zero(U: Array, i: int) -> float:
     if free <= 0 or not u.var():
         return 0.0
     Z = np.column_stack([np.ones(len(u)), others])
-    residual = u - Z @ np.linalg.lstsq(Z, u, rcond=None)[0]
+    residual = u - Z @ lstsq(Z, u, rcond=None)[0]
     unexplained = min(residual @ residual / free / u.var(ddof=1), 1.0)
-    return float(4 * np.median(u) ** 2 * unexplained)
+    return 4 * np.median(u) ** 2 * unexplained
 
 
 def subtracted(U: Array, noise: Array) -> Array:
@@ -222,7 +161,7 @@ def subtracted(U: Array, noise: Array) -> Array:
     noise = noise / scale**2
     shares = np.zeros(U.shape[1])
     for i, below in enumerate((U < 0).T):
-        if np.sum(below) >= 10:
+        if below.sum() >= 10:
             shares[i] = _subtracted_from(U[below, i], np.maximum(U[below], 0), noise)
     return shares
 
@@ -240,14 +179,14 @@ def _subtracted_from(u: Array, Y: Array, noise: Array) -> float:
     energy = np.maximum(np.sum(Y**2, axis=0), 1e-300)
     slope = -(u @ Y) / energy
     leverage = np.maximum(1 - 1 / n - Y**2 / energy, 1e-3)
-    left_out = (u[:, np.newaxis] + Y * slope) / leverage
+    left_out = (u[:, None] + Y * slope) / leverage
     error = np.sqrt(np.sum((Y * left_out) ** 2, axis=0)) / energy
     with np.errstate(over="ignore"):  # of an output that nothing is beside
         beyond_noise = np.maximum(1 - noise * n / energy, 0)
     certain = beyond_noise * np.maximum(slope - 3 * error, 0)
-    explained = min(-float(u @ Y @ certain) / max(float(u @ u), 1e-300), 1.0)
+    explained = min(-u @ Y @ certain / max(u @ u, 1e-300), 1.0)
     spread = np.minimum(np.sqrt(energy / n), 1)
-    return float(np.sum((certain * (2 - explained)) ** 2 * spread))
+    return np.sum((certain * (2 - explained)) ** 2 * spread)
 
 
 def turned(U: Array) -> Array:
@@ -258,15 +197,15 @@ def turned(U: Array) -> Array:
     of all samples.
     """
     z = U / U.std(axis=0)
-    d = U.shape[1]
-    angle = np.zeros((d, d))
-    for j in range(d):
-        others = z[z[:, j] > 0]
-        angles = np.arctan2(others, others[:, j : j + 1])
-        angle[:, j] = np.maximum(angles.min(axis=0, initial=np.pi / 2), 0)
+    angles = []
+    for column in z.T:
+        others = column > 0
+        of_samples = np.arctan2(z[others], column[others, None])
+        angles.append(of_samples.min(axis=0, initial=np.pi / 2))
+    angle = np.maximum(angles, 0).T
     np.fill_diagonal(angle, 0)
     squared = (angle**3 + angle.T**3) / np.maximum(3 * (angle + angle.T), 1e-300)
-    return np.asarray(np.minimum(squared.sum(axis=1), 1))
+    return np.minimum(squared.sum(axis=1), 1)
 
 
 def untouched(U: Array, noise: Array, independent: float) -> Array:
@@ -285,7 +224,7 @@ def untouched(U: Array, noise: Array, independent: float) -> Array:
     n = len(U) / 4
     h = np.clip(noise, c / n, c)  # the nearest of n samples is as far as c / n
     average = np.maximum(np.log(c / np.maximum(U, h)), 0).sum(axis=0) / n
-    return np.asarray(average < 1 - h / c - 2 / np.sqrt(n * independent))
+    return average < 1 - h / c - 2 / np.sqrt(n * independent)
 
 
 def enlarged(U: Array, free: Array) -> Array:
@@ -299,8 +238,8 @@ def enlarged(U: Array, free: Array) -> Array:
     """
     z = U / U.std(axis=0)
     R = np.corrcoef(z.T).reshape(len(free), -1)
-    B = R[np.ix_(free, ~free)] @ np.linalg.pinv(R[np.ix_(~free, ~free)])
-    values, vectors = np.linalg.eigh(R[np.ix_(free, free)] - B @ R[np.ix_(~free, free)])
+    B = R[np.ix_(free, ~free)] @ pinv(R[np.ix_(~free, ~free)])
+    values, vectors = eigh(R[np.ix_(free, free)] - B @ R[np.ix_(~free, free)])
     root = vectors / np.sqrt(np.maximum(values, 1e-3))
     s = (z[:, free] - z[:, ~free] @ B.T) @ root @ vectors.T
     share = np.zeros(len(free))
@@ -322,10 +261,10 @@ def largest_gap(fit: Fit) -> float:
     rounding = 1e-12 * np.mean(fit.X**2) * fit.k
     if few < 3 or fit.square.sum() < rounding:
         return 0.0
-    E = E / np.maximum(size, max(float(np.median(size)), 1e-3 * float(size.max())))
+    E = E / np.maximum(size, max(np.median(size), 1e-3 * size.max()))
     values = energies(E)[:few]
     ratios = values[:-1] / np.maximum(values[1:], 1e-12 * values[0])
-    return float(np.sqrt(np.max(ratios)))
+    return np.sqrt(np.max(ratios))
 
 
 def ceilings(X: Array) -> Array:

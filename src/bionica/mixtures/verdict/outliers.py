@@ -28,9 +28,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from bionica.core.blocks import (
+    Array,
     ArrayRows,
     ChunkedRows,
     Moments,
@@ -42,7 +42,6 @@ from bionica.core.blocks import (
 )
 from bionica.core.whitening import whitening
 
-Array = npt.NDArray[Any]
 T = TypeVar("T")
 
 # of the samples that may be outliers: n_2 of them (5 in small samples), and n_1 = 4 n_2
@@ -117,8 +116,8 @@ def _of_inliers(
 
 def is_inlier(X: Array, limit: Limit) -> Array:
     """Which rows of X are no outliers."""
-    largest = np.array(limit.largest)[:, np.newaxis]
-    return np.asarray((squared_distances(X, limit) <= largest).all(axis=0))
+    largest = np.array(limit.largest)[:, None]
+    return np.all(squared_distances(X, limit) <= largest, axis=0)
 
 
 def squared_distances(X: Array, limit: Limit) -> Array:
@@ -131,13 +130,13 @@ def squared_distances(X: Array, limit: Limit) -> Array:
     offset = limit.offset.astype(X.dtype)
     with np.errstate(over="ignore", invalid="ignore"):
         for rows in row_blocks(*X.shape):
-            z = (X[rows] @ right - offset).astype(np.float64)
+            z = (X[rows] @ right - offset).astype(float)
             distances[0, rows] = np.einsum("ij,ij->i", z, z)
             if outside is not None:
                 x = X[rows]
                 if outside.basis is not None:
                     x = x @ outside.basis.T
-                x = x.astype(np.float64) - outside.mean
+                x = x.astype(float) - outside.mean
                 energy = np.einsum("ij,ij->i", x, x) - z**2 @ outside.variances
                 distances[1, rows] = np.maximum(energy, 0) / outside.floor + 1
     return np.nan_to_num(distances, copy=False, nan=np.inf, posinf=np.inf)
@@ -159,9 +158,7 @@ def find_limit(X: Array | ChunkedRows, n_components: int | None = None) -> Limit
     all of them), fewer if there are fewer than 50 samples for each.
     """
     limit = metric(X, n_components) if X.shape[0] >= _LEAST_SAMPLES else None
-    if limit is None:
-        return None
-    return limit_of(limit, fold(X, histogram, operator.add, limit))
+    return limit and limit_of(limit, fold(X, histogram, operator.add, limit))
 
 
 def limit_of(limit: Limit, counts: Array) -> Limit | None:
@@ -171,7 +168,7 @@ def limit_of(limit: Limit, counts: Array) -> Limit | None:
     largest = []
     exceeded = False
     for counts_of_one in counts:
-        n = int(counts_of_one.sum())
+        n = counts_of_one.sum()
         n_2 = max(_LEAST_TAIL, round(_SHARE * n))
         beyond = n - np.cumsum(counts_of_one)  # how many samples lie above each bin
         first, second, last = (int(np.argmax(beyond <= m)) for m in (4 * n_2, n_2, 0))
@@ -204,16 +201,15 @@ def without_outliers(
 
 def are_inliers(X: Array) -> Array:
     """Which rows of an array are no outliers, in all of its directions."""
-    unit = unit_of(X)
-    scaled = X if unit == 1 else X / unit
+    scaled = X / unit_of(X)
     limit = find_limit(scaled)
-    return np.ones(len(X), dtype=bool) if limit is None else is_inlier(scaled, limit)
+    return is_inlier(scaled, limit) if limit else np.ones(len(X), bool)
 
 
 def inliers_of(X: Array) -> Array:
     """The rows of an array that are no outliers; X itself if all are."""
     sound = are_inliers(X)
-    return X if sound.all() else np.asarray(X[sound])
+    return X if sound.all() else X[sound]
 
 
 def metric(X: Array | ChunkedRows, n_components: int | None) -> Limit | None:
@@ -222,7 +218,7 @@ def metric(X: Array | ChunkedRows, n_components: int | None) -> Limit | None:
     subset = X[row_sample(n, k)]
     basis = None
     if k > _WIDEST:
-        deviation = subset.std(axis=0, dtype=np.float64)
+        deviation = subset.std(axis=0, dtype=float)
         directions = np.random.default_rng(0).standard_normal((_WIDEST, k))
         basis = directions / np.where(deviation > 0, deviation, 1) / np.sqrt(k)
         subset = subset @ basis.T
@@ -239,16 +235,14 @@ def metric(X: Array | ChunkedRows, n_components: int | None) -> Limit | None:
         limit = Limit(white.matrix, white.matrix @ m.mean)
         if len(white.matrix) < len(m.mean):
             variance = np.diag(m.covariance)
-            rounding = np.finfo(X.dtype).eps ** 2 * float(np.sum(variance + m.mean**2))
-            floor = _OUTSIDE * float(variance.sum()) + 16 * rounding
-            limit = limit._replace(
-                outside=Outside(None, m.mean, np.sum(white.inverse**2, axis=0), floor)
-            )
+            rounding = np.finfo(X.dtype).eps ** 2 * np.sum(variance + m.mean**2)
+            floor = _OUTSIDE * variance.sum() + 16 * rounding
+            shares = (white.inverse**2).sum(axis=0)
+            limit = limit._replace(outside=Outside(None, m.mean, shares, floor))
         squares = squared_distances(subset, limit)
-        farthest = np.partition(squares, nth, axis=1)[:, nth, np.newaxis]
+        farthest = np.partition(squares, nth, axis=1)[:, nth, None]
         inner = subset[(squares <= farthest).all(axis=0)]
-    if basis is not None:
-        limit = limit._replace(matrix=limit.matrix @ basis)
-        if limit.outside is not None:
-            limit = limit._replace(outside=limit.outside._replace(basis=basis))
-    return limit
+    if basis is None:
+        return limit
+    outside = limit.outside and limit.outside._replace(basis=basis)
+    return limit._replace(matrix=limit.matrix @ basis, outside=outside)
