@@ -138,11 +138,8 @@ def estimators() -> list[Callable[[], Any]]:
     for cls in (getattr(bionica, name) for name in bionica.__all__):
         if isinstance(cls, type) and hasattr(cls, "fit"):
             options = {"random_state": 0, "max_iter": 10}
-            options = {
-                key: value
-                for key, value in options.items()
-                if key in cls().get_params()
-            }
+            for name in options.keys() - cls().get_params().keys():
+                del options[name]
             makers.append(lambda cls=cls, options=options: cls(2, **options))
     for cls in (bionica.InterneuronNICA, bionica.TwoCompartmentNICA):
         makers.append(
@@ -463,10 +460,12 @@ def attack_kills(folder, seed, scale):
     from bionica.circuits import sweep
 
     (folder / "plan.toml").write_text(PLAN)
-    whole = [
-        (row["case"], row["t"], row["error"])
-        for row in sweep.run(folder / "plan.toml", n_jobs=1)
-    ]
+
+    def swept(output=None):
+        table = sweep.run(folder / "plan.toml", output, n_jobs=1)
+        return [(row["case"], row["t"], row["error"]) for row in table]
+
+    whole = swept()
     np.save(folder / "x.npy", np.random.default_rng(0).exponential(size=(200_000, 3)))
     failures = []
     n = max(2, round(40 * scale))
@@ -478,10 +477,8 @@ def attack_kills(folder, seed, scale):
             folder,
             rng,
         )
-        if i % 4 == 3 or i == n - 1:
-            table = sweep.run(folder / "plan.toml", output, n_jobs=1)
-            if [(row["case"], row["t"], row["error"]) for row in table] != whole:
-                failures.append(f"sweep {i}: other rows than without kills")
+        if (i % 4 == 3 or i == n - 1) and swept(output) != whole:
+            failures.append(f"sweep {i}: other rows than without kills")
         result = folder / f"y{i}.npy"
         status = killed(
             ["separate", "x.npy", "--sources", "3", "-o", result, "-q"], folder, rng
@@ -490,11 +487,8 @@ def attack_kills(folder, seed, scale):
             failures.append(f"separate {i}: half an output")
         if status not in (0, 130, *(-how for how in SIGNALS)):
             failures.append(f"separate {i}: status {status}")
-    partial = [path.name for path in folder.iterdir() if path.name.endswith(".part")]
-    if partial:
-        failures += (
-            [f"left {partial}"] if any(".y" not in name for name in partial) else []
-        )
+    left = [path.name for path in folder.glob("*.part")]
+    failures += [f"left {name}" for name in left if ".y" not in name]
     yield "kills of a sweep and of separate", 2 * n, failures, 0.0
 
 
@@ -576,19 +570,17 @@ def main():
             for what, tries, failures, peak in AREAS[area](
                 Path(folder), args.seed, args.scale
             ):
-                failures = (
-                    [*failures, f"peak memory {peak:.0f} MB"]
-                    if peak > MOST_MB
-                    else failures
-                )
+                if peak > MOST_MB:
+                    failures.append(f"peak memory {peak:.0f} MB")
                 row = {
                     "area": area,
                     "tries of": what,
                     "tries": tries,
                     "failures": len(failures),
                     "peak MB": round(peak),
+                    "s": time.perf_counter() - start,
                 }
-                rows.append(row | {"s": time.perf_counter() - start})
+                rows.append(row)
                 wrong += [f"- {area}, {what}: {failure}" for failure in failures]
     note = (
         f"`python benchmarks/attack.py --seed {args.seed} --scale {args.scale:g}`."

@@ -5,7 +5,6 @@ what the client does, peak memory.
     python benchmarks/cluster.py --workers 2 --rows 1.25e8 --lazy --methods cone   20 GB; blocks are computed at each pass
     python benchmarks/cluster.py --memory 0.1 0.3 1 2               in memory, arrays of these sizes in GB
     python benchmarks/cluster.py --shell 0.1 0.3 1 2                bionica separate FILE.npy --sources 5 -o OUT.npy
-    python benchmarks/cluster.py --beside-full                      the cone on its sketch beside that on all rows
 
 Every worker has one thread. "client, s": CPU seconds of the client's thread, in which
 no worker computes. "16 workers, s": what these would take at best, client + workers'
@@ -22,16 +21,14 @@ import sys
 import tempfile
 import time
 import warnings
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 
 import bionica
-from bionica.core.blocks import ArrayRows
 from bionica.core.dask import DaskRows
-from bionica.metrics import match_sources, sinr
-from bionica.mixtures.cone import sketch
-from bionica.mixtures.cone.fit import Settings
+from bionica.metrics import sinr
 from runner import markdown
 
 D = 5
@@ -45,29 +42,20 @@ FITS = {
 METHODS = [*FITS, "diagnose"]  # of the fit before it, without its time
 
 
-def block(seed, n, noise, of=0):
+def block(seed, n, noise):
     """Sources and mixtures of n samples; the mixing matrix is the same for all blocks."""
-    A = np.random.default_rng([of, 7]).standard_normal((D, K))
-    rng = np.random.default_rng([of, 8, seed])
+    A = np.random.default_rng([0, 7]).standard_normal((D, K))
+    rng = np.random.default_rng([0, 8, seed])
     S = rng.exponential(size=(n, D))
     X = S @ A
     X += noise * rng.standard_normal(X.shape)
     return S, X
 
 
-def blocks(n, noise, of=0):
-    """The blocks of n rows, and where each begins."""
-    return (
-        (i, block(i // CHUNK, min(CHUNK, n - i), noise, of)[1])
-        for i in range(0, n, CHUNK)
-    )
-
-
-def made(n, noise, of=0):
-    X = np.empty((n, K))
-    for i, rows in blocks(n, noise, of):
-        X[i : i + CHUNK] = rows
-    return X
+def blocks(n, noise):
+    """The blocks of n rows."""
+    for i in range(0, n, CHUNK):
+        yield block(i // CHUNK, min(CHUNK, n - i), noise)[1]
 
 
 def fitted(method, X, last=None):
@@ -168,30 +156,22 @@ def on_cluster(workers, n, noises, methods, keep):
                     model = fitted(method, X, model)
                     seconds = time.perf_counter() - start
                     alone = time.thread_time() - thread
+                    used = sum(client.run(cpu).values()) - before
                     row = {
                         "what": method,
                         "noise": noise,
                         "workers": n_workers,
                         "seconds": seconds,
                         "client, s": alone,
-                    }
-                    used = sum(client.run(cpu).values()) - before
-                    row |= {
                         "workers' CPU, s": used,
                         "16 workers, s": alone + used / 16 if n_workers == 1 else None,
-                    }
-                    row |= {
                         "GB of a worker": max(client.run(peak).values()),
                         "passes": watch.passes,
+                        "MB to the client": watch.bytes / 1e6,
+                        "SINR, dB": decibels(model, noise),
                     }
-                    rows.append(
-                        row
-                        | {
-                            "MB to the client": watch.bytes / 1e6,
-                            "SINR, dB": decibels(model, noise),
-                        }
-                    )
-                    print(rows[-1], file=sys.stderr, flush=True)
+                    rows.append(row)
+                    print(row, file=sys.stderr, flush=True)
                 del X
     return rows
 
@@ -200,7 +180,10 @@ def in_memory(gigabytes, noise, method):
     """Seconds of a fit in memory, and its peak beside X over the size of X, in this
     process.
     """
-    X = made(int(gigabytes * 1e9 / (8 * K)), noise)
+    n = int(gigabytes * 1e9 / (8 * K))
+    X = np.empty((n, K))
+    for i, rows in enumerate(blocks(n, noise)):
+        X[i * CHUNK :][: len(rows)] = rows
     model = fitted(method, X[:3000])  # imports; compiles
     before = peak()
     start = time.perf_counter()
@@ -227,7 +210,7 @@ def from_shell(gigabytes, noise, _):
             np.lib.format.write_array_header_1_0(
                 file, {"descr": "<f8", "fortran_order": False, "shape": (n, K)}
             )
-            for _, rows in blocks(n, noise):
+            for rows in blocks(n, noise):
                 rows.tofile(file)
         command = [
             sys.executable,
@@ -257,42 +240,19 @@ def from_shell(gigabytes, noise, _):
     }
 
 
-def beside_full(n, noise):
-    """Largest difference of the cone on its sketch from that on all rows, over the
-    standard error of the latter from halves.
-    """
-
-    def on_all(X):
-        # that of random_state=0
-        settings = Settings(0.0, np.inf, None, np.empty((K, 0)), D, seed=209652396)
-        rows = ArrayRows(X)
-        return sketch.readout(
-            sketch.begin(rows, *sketch.sample_rows(rows, len(X)), settings), settings
-        ).components
-
-    ratios = []
-    for seed in range(5):
-        X = made(n, noise, seed)
-        full = on_all(X)
-        size = np.abs(X @ full.T).mean(axis=0)
-
-        def moved(W, X=X, full=full, size=size):
-            same = match_sources(
-                X @ full.T, X @ W.T, by="correlation"
-            ).permutation  # shares of the data may be nearly equal
-            return np.sqrt(np.mean((X @ (W[same] - full).T / size) ** 2, axis=0))
-
-        halves = np.mean([moved(on_all(X[i::2])) ** 2 for i in (0, 1)], axis=0) ** 0.5
-        ratios.append(float((moved(fitted("cone", X).components_) / halves).max()))
-    return {
-        "rows": n,
-        "noise": noise,
-        "median": float(np.median(ratios)),
-        "largest of 5": max(ratios),
-    }
-
-
 ALONE = {"memory": in_memory, "shell": from_shell}
+
+
+def apart(how, gigabytes, noises, methods):
+    """A row for each method, size and noise, each measured in a process of its own."""
+    rows = []
+    for method, size, noise in product(methods, gigabytes, noises):
+        command = [sys.executable, __file__, "--alone", how, str(size), str(noise)]
+        found = subprocess.check_output([*command, method])
+        row = {"what": method, "GB": size, "noise": noise} | json.loads(found)
+        rows.append(row)
+        print(row, file=sys.stderr, flush=True)
+    return rows
 
 
 def main():
@@ -306,7 +266,6 @@ def main():
     parser.add_argument("--memory", type=float, nargs="+", default=[], metavar="GB")
     parser.add_argument("--shell", type=float, nargs="+", default=[], metavar="GB")
     parser.add_argument("--lazy", action="store_true")
-    parser.add_argument("--beside-full", action="store_true")
     parser.add_argument("--alone", nargs=4, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.alone:
@@ -316,63 +275,20 @@ def main():
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
     workers = [n for n in args.workers if n <= (os.cpu_count() or 1)]
     if workers:
-        rows = on_cluster(
-            workers, int(args.rows), args.noise, args.methods, keep=not args.lazy
-        )
-        where = (
-            "computed again whenever it is read"
-            if args.lazy
-            else "in the memory of the workers"
-        )
-        print(
-            markdown(
-                "On a cluster",
-                f"{args.rows:,.0f} x {K}, {args.rows * K * 8e-9:.3g} GB, {where}.",
-                rows,
-            )
-        )
-    for how, sizes, methods in (
-        ("memory", args.memory, args.methods),
-        ("shell", args.shell, ["separate"]),
-    ):
-        cases = [
-            (size, noise, method)
-            for method in methods
-            for size in sizes
-            for noise in args.noise
-        ]
-        rows = []
-        for size, noise, method in cases:  # each in a process of its own
-            command = [
-                sys.executable,
-                __file__,
-                "--alone",
-                how,
-                str(size),
-                str(noise),
-                method,
-            ]
-            found = subprocess.run(
-                command, check=True, stdout=subprocess.PIPE, text=True
-            ).stdout
-            rows.append(
-                {"what": method, "GB": size, "noise": noise} | json.loads(found)
-            )
-            print(rows[-1], file=sys.stderr, flush=True)
-        if rows:
-            heading = {"memory": "In memory", "shell": "From the shell"}[how]
-            note = {
-                "memory": "One process.",
-                "shell": f"`bionica separate x.npy --sources {D} -o out.npy`.",
-            }[how]
-            print(markdown(heading, note, rows))
-    if args.beside_full:
-        rows = [beside_full(int(n), noise) for n in (1e5, 1e6) for noise in args.noise]
-        note = (
-            "Largest difference of the components over their standard error from"
-            " halves; 5 seeds."
-        )
-        print(markdown("The sketch beside all rows", note, rows))
+        n = int(args.rows)
+        rows = on_cluster(workers, n, args.noise, args.methods, keep=not args.lazy)
+        where = "in the memory of the workers"
+        if args.lazy:
+            where = "computed again whenever it is read"
+        note = f"{n:,} x {K}, {n * K * 8e-9:.3g} GB, {where}."
+        print(markdown("On a cluster", note, rows))
+    if args.memory:
+        rows = apart("memory", args.memory, args.noise, args.methods)
+        print(markdown("In memory", "One process.", rows))
+    if args.shell:
+        rows = apart("shell", args.shell, args.noise, ["separate"])
+        note = f"`bionica separate x.npy --sources {D} -o out.npy`."
+        print(markdown("From the shell", note, rows))
 
 
 if __name__ == "__main__":

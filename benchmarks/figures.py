@@ -43,10 +43,7 @@ COMMANDS = {
         ),
     ],
     "convergence": ["-m bionica reproduce convergence --full -o results"],
-    "stuck": [
-        "benchmarks/stuck.py guards --seed 50000",
-        "benchmarks/stuck.py silent runs --seed 60000 --matrices 20",
-    ],
+    "stuck": ["benchmarks/stuck.py --seed 50000"],
     "local_nica": [
         "benchmarks/local_nica.py --seed 700000",
         *(
@@ -82,7 +79,6 @@ COMMANDS = {
             "--workers 2 --rows 1.25e8 --lazy --methods cone --noise 0.3",
             "--memory 0.1 0.3 1 2 --methods cone batch",
             "--shell 0.1 0.3 1 2",
-            "--beside-full",
         )
     ],
     "speed": ["benchmarks/speed.py --rounds 7 --tables matrices,one,sweep"],

@@ -68,24 +68,14 @@ console.log(JSON.stringify(out));"""
 @cache
 def fetch(package, folder):
     """Unpack a package of npm (name@version) or of PyPI (name==version)."""
-    (folder / package).mkdir()
-    pip = [
-        sys.executable,
-        "-m",
-        "pip",
-        "download",
-        "-q",
-        "--no-deps",
-        "--no-binary",
-        ":all:",
-        package,
-    ]
-    run(["npm", "pack", package] if "@" in package else pip, cwd=folder / package)
-    run(
-        ["tar", "xf", next((folder / package).glob("*.t*gz")).name],
-        cwd=folder / package,
-    )
-    return folder / package
+    target = folder / package
+    target.mkdir()
+    command = f"{sys.executable} -m pip download -q --no-deps --no-binary :all:"
+    if "@" in package:
+        command = "npm pack"
+    run([*command.split(), package], cwd=target)
+    run(["tar", "xf", next(target.glob("*.t*gz")).name], cwd=target)
+    return target
 
 
 def fcs(raw):
@@ -158,12 +148,35 @@ def agrees(path, X, reader, spectra):
         return None
     x = spectra[0][0]
     Y = np.concatenate([np.atleast_2d(y) for _, y in spectra])
-    # spc-parser turns them
-    x, Y = (x[::-1], Y[:, ::-1]) if suffix == ".spc" and axis[0] > axis[-1] else (x, Y)
+    if suffix == ".spc" and axis[0] > axis[-1]:  # spc-parser turns them
+        x = x[::-1]
+        Y = Y[:, ::-1]
     same = X.shape == Y.shape and np.allclose(X, Y, rtol=0, atol=1e-6 * np.abs(Y).max())
     return same and (
         x is None or np.allclose(x, axis, rtol=1e-6, atol=1e-6 * np.ptp(axis))
     )
+
+
+def compared(paths, spectra):
+    """Shape and axis of each file that is read, which of them agree with another
+    reader, and what is wrong with the others.
+    """
+    shapes = []
+    checks = []
+    wrong = []
+    for path in paths:
+        try:
+            with open_reader(path) as reader:
+                X = reader.read()
+        except InputError as why:
+            wrong.append(f"`{path.name}`: {str(why).replace(f'{path} ', '')}")
+            continue
+        size = " x ".join(map(str, X.shape))
+        shapes.append(f"{size} | {reader.names[0]} to {reader.names[-1]}")
+        checks.append(agrees(path, X, reader, spectra.get(str(path))))
+        if checks[-1] is False:
+            wrong.append(f"`{path.name}`: is read, and the other reader differs")
+    return shapes, checks, wrong
 
 
 def main():
@@ -173,66 +186,26 @@ def main():
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         (folder / "read.mjs").write_text(NODE)
-        run(
-            [
-                "npm",
-                "install",
-                "--prefix",
-                temporary,
-                "jcampconverter@12.5.3",
-                "spc-parser@1.0.0",
-            ]
-        )
-        for kind, who, package, pattern in (
-            line.split(" | ") for line in FILES.strip().splitlines()
-        ):
-            files = {
-                path.read_bytes(): path
-                for path in sorted(fetch(package, folder).glob(pattern))
-            }
-            paths = [
-                path
-                for raw, path in files.items()
-                if not (raw in seen or seen.add(raw))
-            ]
-            spectra = json.loads(
-                run(
-                    ["node", folder / "read.mjs"],
-                    input="\n".join(map(str, paths)).encode(),
-                )
-            )
-            shapes = []
-            checks = []
-            for path in paths:
-                try:
-                    with open_reader(path) as reader:
-                        X = reader.read()
-                    shapes.append(
-                        f"{' x '.join(map(str, X.shape))} | {reader.names[0]} to"
-                        f" {reader.names[-1]}"
-                    )
-                    checks.append(agrees(path, X, reader, spectra.get(str(path))))
-                    error = (
-                        "is read, and the other reader differs"
-                        if checks[-1] is False
-                        else ""
-                    )
-                except InputError as why:
-                    error = str(why).replace(f"{path} ", "")
-                refused += [f"- {kind}, `{path.name}`: {error}"] * bool(error)
+        packages = ["jcampconverter@12.5.3", "spc-parser@1.0.0"]
+        run(["npm", "install", "--prefix", temporary, *packages])
+        for line in FILES.strip().splitlines():
+            kind, who, package, pattern = line.split(" | ")
+            found = sorted(fetch(package, folder).glob(pattern))
+            files = {path.read_bytes(): path for path in found}
+            paths = [path for raw, path in files.items() if raw not in seen]
+            seen |= files.keys()
+            names = "\n".join(map(str, paths)).encode()
+            spectra = json.loads(run(["node", folder / "read.mjs"], input=names))
+            shapes, checks, wrong = compared(paths, spectra)
+            refused += [f"- {kind}, {text}" for text in wrong]
             counts = (
                 f"{len(shapes)} of {len(paths)} | {checks.count(True)} of"
                 f" {len(checks) - checks.count(None)}"
             )
             rows.append(f"| {kind} | {who} | {package} | {counts} | {shapes[0]} |")
     commit = run(["git", "rev-parse", "--short", "HEAD"], text=True).strip()
-    print(
-        HEAD.format(date.today(), commit, setting()),
-        *rows,
-        "\n## Refused, or read otherwise\n",
-        *refused,
-        sep="\n",
-    )
+    head = HEAD.format(date.today(), commit, setting())
+    print(head, *rows, "\n## Refused, or read otherwise\n", *refused, sep="\n")
 
 
 if __name__ == "__main__":

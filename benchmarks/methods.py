@@ -4,8 +4,8 @@ outputs.
 - NMF takes nonnegative data only. Where A has negative entries it gets the same sources
   mixed by |A| (`mixed`), a problem that is easier than the others' in that respect;
   what noise makes negative is set to zero.
-- FastICA and Picard know neither sign nor offset. Their matrices are applied without
-  centring, every output gets the sign of its mean, and negative values are set to zero,
+- FastICA knows neither sign nor offset. Its matrix is applied without centring, every
+  output gets the sign of its mean, and negative values are set to zero,
   as in all other methods.
 - "knows A" is pinv(A) x, clipped at zero. It does not know the noise, so a method that
   does can be better.
@@ -14,6 +14,7 @@ Only public names of bionica are used, so that another checkout can be measured 
 """
 
 import numpy as np
+from sklearn.decomposition import NMF, FastICA
 
 import bionica
 from bionica.datasets import mix
@@ -23,7 +24,7 @@ CONE = "MinimumVolumeCone"
 BATCH = "BatchNICA"
 KNOWS_A = "knows A"
 NETWORKS = ("InterneuronNICA", "TwoCompartmentNICA")
-PEERS = ("NMF", "FastICA", "Picard")
+PEERS = ("NMF", "FastICA")
 
 
 def mixed(method, S, k, snr_db, rng, A=None):
@@ -60,27 +61,15 @@ def separated(method, d, X, A, unseen, seed, **options):
 
 
 class _Peer:
-    """A method of scikit-learn or Picard with nonnegative outputs."""
+    """A method of scikit-learn with nonnegative outputs."""
 
     def __init__(self, method, d, X, seed):
         if method == "NMF":
-            from sklearn.decomposition import NMF
-
             nmf = NMF(d, init="nndsvda", max_iter=1000, random_state=seed).fit(
                 np.maximum(X, 0)
             )
             self.transform = lambda X: nmf.transform(np.maximum(X, 0))
             return
-        if method == "FastICA":
-            from sklearn.decomposition import FastICA
-
-            W = FastICA(d, whiten="unit-variance", random_state=seed).fit(X).components_
-        else:
-            import picard
-
-            K, R, _ = picard.picard(
-                X.T, n_components=d, ortho=True, random_state=seed, max_iter=500
-            )
-            W = R @ K
+        W = FastICA(d, whiten="unit-variance", random_state=seed).fit(X).components_
         sign = np.sign((X @ W.T).mean(axis=0))
         self.transform = lambda X: np.maximum(X @ W.T * sign, 0)

@@ -121,70 +121,50 @@ def show(table, rows, before=()):
     """Return the markdown of a table; with rows of another checkout, "here / there" in
     each cell.
     """
+
+    def having(rows, values):
+        return [row for row in rows if tuple(map(row.get, table.by)) == values]
+
     lines = []
-    settings = dict.fromkeys(tuple(row.get(name) for name in table.by) for row in rows)
-    methods = dict.fromkeys(row["method"] for row in rows)
-    for setting_ in settings:
-
-        def cell(some, method, setting_=setting_):
-            mine = [
-                r
-                for r in some
-                if r["method"] == method
-                and tuple(r.get(n) for n in table.by) == setting_
-            ]
-            return summary(table, mine)
-
-        line = dict(zip(table.by, map(str, setting_), strict=True))
-        line["runs"] = len(
-            {
-                row["seed"]
-                for row in rows
-                if tuple(row.get(n) for n in table.by) == setting_
-            }
-        )
-        for method in methods:
-            here = cell(rows, method)
-            there = cell(before, method)
-            line[method] = f"{here} / {there}" if before else here
+    for values in dict.fromkeys(tuple(map(row.get, table.by)) for row in rows):
+        line = dict(zip(table.by, map(str, values), strict=True))
+        mine = having(rows, values)
+        line["runs"] = len({row["seed"] for row in mine})
+        for method in dict.fromkeys(row["method"] for row in rows):
+            line[method] = summary(table, mine, method)
+            if before:
+                line[method] += f" / {summary(table, having(before, values), method)}"
         lines.append(line)
+    kind = "median (worst)"
+    if table.below is not None:
+        kind = f"number below {table.below:g} (median)"
+    beside = ", here / there" if before else ""
+    text = markdown(table.title, f"{table.note} {table.value}: {kind}{beside}.", lines)
     failures = [
-        f"- {row['method']}, {row}: {row['failure']}"
+        f"- {row['method']}, {row}: {row['failure']}\n"
         for row in rows
         if "failure" in row
     ]
-    kind = (
-        "median (worst)"
-        if table.below is None
-        else f"number below {table.below:g} (median)"
-    )
-    note = f"{table.note} {table.value}: {kind}" + (
-        ", here / there." if before else "."
-    )
-    text = markdown(table.title, note, lines)
-    return text + (
-        f"\n{len(failures)} of {len(rows)} cases failed:\n" + "\n".join(failures) + "\n"
-        if failures
-        else ""
-    )
+    if failures:
+        text += f"\n{len(failures)} of {len(rows)} cases failed:\n{''.join(failures)}"
+    return text
 
 
-def summary(table, rows):
-    """Return median (worst) of the value, or the number below a limit (median); a
-    failure is the worst possible value.
+def summary(table, rows, method):
+    """Return median (worst) of the value of a method, or the number below a limit
+    (median); a failure is the worst possible value.
     """
     worst = -np.inf if table.large_is_good else np.inf
-    values = np.array([row.get(table.value, worst) for row in rows], dtype=float)
+    values = [row.get(table.value, worst) for row in rows if row["method"] == method]
+    values = np.array(values, dtype=float)
     values = np.where(np.isnan(values), worst, values)
     if not len(values):
         return ""
+    median = table.form.format(np.median(values))
     if table.below is not None:
-        return (
-            f"{np.count_nonzero(values < table.below)}"
-            f" ({table.form.format(np.median(values))})"
-        )
+        return f"{np.count_nonzero(values < table.below)} ({median})"
     extreme = values.min() if table.large_is_good else values.max()
-    return f"{table.form.format(np.median(values))} ({table.form.format(extreme)})"
+    return f"{median} ({table.form.format(extreme)})"
 
 
 def markdown(title, note, lines):
@@ -221,18 +201,6 @@ def seconds(function):
     start = time.perf_counter()
     function()
     return time.perf_counter() - start
-
-
-def best_of(contenders, rounds):
-    """Return the least seconds of each contender.
-
-    All run in every round, so that other load slows them alike.
-    """
-    best = dict.fromkeys(contenders, float("inf"))
-    for _ in range(rounds):
-        for name, function in contenders.items():
-            best[name] = min(best[name], seconds(function))
-    return best
 
 
 def setting():

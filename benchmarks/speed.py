@@ -3,7 +3,6 @@ given.
 
     python benchmarks/speed.py                         this checkout
     python benchmarks/speed.py --src OTHER/src         and another, with ratios
-    python benchmarks/speed.py --quick --tables loops
     python benchmarks/speed.py --tables sweep          800 and 4000 cases, in one process and in one for each core
 
 Each checkout runs in a process of its own that lives through the whole measurement. The
@@ -12,11 +11,9 @@ time of all rounds counts, but for sweeps. On a busy machine read ratios. One th
 """
 
 import argparse
-import ctypes
 import os
 import subprocess
 import sys
-import tempfile
 import time
 import warnings
 from functools import partial
@@ -26,14 +23,18 @@ import numpy as np
 
 from runner import markdown, seconds, setting
 
-NETWORKS = ("TwoCompartmentNICA", "InterneuronNICA", "TwoLayerNSM", "NonnegativePCA")
-ONLINE = ("StreamingNICA", *NETWORKS)
-METHODS = ("partial_fit", "partial_fit_transform")
+ONLINE = (
+    "StreamingNICA",
+    "TwoCompartmentNICA",
+    "InterneuronNICA",
+    "TwoLayerNSM",
+    "MinimumVolumeCone",
+)
 #: d -> samples of one measurement.
-SIZES = {3: 400_000, 10: 100_000, 50: 8000}
+SIZES = {3: 400_000, 10: 100_000}
 
 
-def mixtures(n, d, matrix="orthonormal"):
+def mixtures(n, d, matrix):
     """Return mixtures of sparse uniform sources by a matrix with orthonormal columns, a
     Gaussian one, or the paper's.
 
@@ -45,15 +46,13 @@ def mixtures(n, d, matrix="orthonormal"):
     rng = np.random.default_rng(0)
     S = sparse_uniform(n, d, rng=rng)
     A = rng.standard_normal((d, d))
+    paper = paper_mixing(f"d{d}")
     if matrix == "orthonormal":
         A = np.linalg.qr(A)[0]
+    elif matrix == "paper":
+        A = paper
     else:
-        paper = paper_mixing("d3" if d == 3 else "d10")
-        A = (
-            paper
-            if matrix == "paper"
-            else A * (np.linalg.norm(paper) / np.linalg.norm(A))
-        )
+        A *= np.linalg.norm(paper) / np.linalg.norm(A)
     return np.ascontiguousarray(S @ A.T)
 
 
@@ -61,78 +60,28 @@ def mixtures(n, d, matrix="orthonormal"):
 # and how many samples that are.
 
 
-def loop(method, name, setting, d, matrix="orthonormal", n=0):
-    import bionica
-
-    d = int(d)
-    X = mixtures(int(n) or SIZES[d], d, matrix)
-    cls = getattr(bionica, name)
-    if setting == "defaults":
-        network = cls(d, random_state=0)
-    else:
-        network = cls.as_published(
-            "d3" if d == 3 else "d10", n_components=d, random_state=0
-        )
-    return partial(getattr(network.fit(X), method), X), len(X)
-
-
-def cpp(method, d, matrix):
-    """Algorithm 2 in C++ (loop.cpp), from the same weights; it must learn the same."""
+def loop(name, d, matrix):
     import bionica
 
     X = mixtures(SIZES[int(d)], int(d), matrix)
-    Z = np.empty_like(X) if method == "partial_fit_transform" else None
-    with tempfile.TemporaryDirectory() as folder:
-        library = Path(folder, "loop.so")
-        command = [
-            "g++",
-            "-O3",
-            "-march=native",
-            "-ffast-math",
-            "-shared",
-            "-fPIC",
-            "-o",
-            library,
-        ]
-        subprocess.run([*command, Path(__file__).with_name("loop.cpp")], check=True)
-        learn = getattr(ctypes.CDLL(str(library)), f"learn{d}")
-    network = bionica.TwoCompartmentNICA.as_published(
-        f"d{d}", random_state=0, guards=()
-    )
-    rates = [
-        ctypes.c_double(getattr(network, name)) for name in ("eta0", "decay", "tau")
-    ]
-    W0 = np.linalg.qr(np.random.default_rng(1).standard_normal((int(d), int(d))))[0]
-
-    def run():
-        W = W0.copy()
-        arrays = [
-            a if a is None else a.ctypes.data_as(ctypes.c_void_p) for a in (X, W, Z)
-        ]
-        learn(arrays[0], ctypes.c_long(len(X)), *rates, *arrays[1:])
-        return W
-
-    network.set_params(init={"W_xz": W0}).partial_fit(X)
-    assert np.allclose(network.W_xz_, run(), atol=1e-6), (
-        "the two learned something else"
-    )
-    return run, len(X)
+    network = getattr(bionica, name).as_published(f"d{d}", random_state=0)
+    return partial(network.fit(X).partial_fit_transform, X), len(X)
 
 
-def one(name, method, d=3, n=200):
+def one(name, method):
     import bionica
 
-    X = mixtures(3000, d)
-    model = getattr(bionica, name)(d, random_state=0).partial_fit(X)
+    X = mixtures(3000, 3, "orthonormal")
+    model = getattr(bionica, name)(3, random_state=0).partial_fit(X)
 
     def calls():
-        for x in X[:n]:
+        for x in X[:200]:
             getattr(model, method)(x)
 
-    return calls, n
+    return calls, 200
 
 
-TASKS = {method: partial(loop, method) for method in METHODS} | {"cpp": cpp, "one": one}
+TASKS = {"loop": loop, "one": one}
 
 
 def work():
@@ -148,9 +97,7 @@ def work():
             try:
                 prepared[line] = TASKS[name](*arguments)
                 prepared[line][0]()  # compiles
-            except (
-                AttributeError
-            ):  # this checkout does not have the estimator or the method
+            except AttributeError:  # this checkout does not have it
                 prepared[line] = None, 1
         run, n = prepared[line]
         start = time.process_time()
@@ -190,24 +137,18 @@ def in_turns(title, note, unit, requests, sources, rounds):
                     best[label] = min(
                         float(worker.stdout.readline() or "nan"), best[label]
                     )
-            row = {"what": request} | {
-                f"{label}, {unit[0]}": unit[1] * s for label, s in best.items()
-            }
-            rows.append(
-                row
-                | (
-                    {"now / before": best["now"] / best["before"]}
-                    if "before" in best
-                    else {}
-                )
-            )
+            row = {"what": request}
+            row |= {f"{label}, {unit[0]}": unit[1] * s for label, s in best.items()}
+            if "before" in best:
+                row["now / before"] = best["now"] / best["before"]
+            rows.append(row)
     finally:
         for worker in workers.values():
             worker.communicate()
     return markdown(title, f"{note} CPU time, best of {rounds} rounds in turn.", rows)
 
 
-def sweeps(sources, rounds):
+def sweeps(sources, _rounds):
     """The table of a sweep in one process and in one for each core, of this checkout,
     with what is compiled in the cache.
     """
@@ -235,16 +176,14 @@ def sweeps(sources, rounds):
     n = os.cpu_count() or 1
     rows = []
     for seeds in (1, 10, 50):
-        (one, cpu), (more, cpu_of_all) = measured(seeds, 1), measured(seeds, n)
-        row = {
-            "cases": 80 * seeds,
-            "1 process, s": one,
-            "CPU, s": cpu,
-            f"{n} processes, s": more,
-        }
+        one, cpu = measured(seeds, 1)
+        more, cpu_of_all = measured(seeds, n)
         rows.append(
-            row
-            | {
+            {
+                "cases": 80 * seeds,
+                "1 process, s": one,
+                "CPU, s": cpu,
+                f"{n} processes, s": more,
                 "CPU of all, s": cpu_of_all,
                 "ratio": one / more,
                 "at most": n * cpu / cpu_of_all,
@@ -262,13 +201,8 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--src", type=Path, help="the src folder of another checkout")
-    parser.add_argument(
-        "--rounds", type=int, help="more on a busy machine; 7, or 3 with --quick"
-    )
-    parser.add_argument("--tables", default="loops,matrices,one")
-    parser.add_argument(
-        "--quick", action="store_true", help="three rounds, d = 3 and 10"
-    )
+    parser.add_argument("--rounds", type=int, default=7, help="more on a busy machine")
+    parser.add_argument("--tables", default="matrices,one")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.worker:
@@ -276,51 +210,29 @@ def main():
         return
     sources = {"before": args.src.resolve()} if args.src else {}
     sources["now"] = Path(__file__).parents[1] / "src"
-    rounds = args.rounds or (3 if args.quick else 7)
-    settings = [("published", name) for name in NETWORKS] + [
-        ("defaults", name) for name in ONLINE[:2]
+    cases = [
+        f"{d} {matrix}"
+        for d in SIZES
+        for matrix in ("orthonormal", "gaussian", "paper")
     ]
-    sizes = (3, 10) if args.quick else SIZES
-    loops = [
-        f"{method} {name} {which} {d}"
-        for which, name in settings
-        for d in sizes
-        for method in METHODS
-    ]
-    by_matrix = [
-        (d, matrix) for d in (3, 10) for matrix in ("orthonormal", "gaussian", "paper")
-    ]
-    matrices = [
-        f"{method} {name} published {d} {matrix}"
-        for name in NETWORKS[:2]
-        for d, matrix in by_matrix
-        for method in METHODS
-    ]
-    matrices += [
-        f"cpp {method} {d} {matrix}" for d, matrix in by_matrix for method in METHODS
-    ]
+    matrices = [f"loop {name} {case}" for name in ONLINE[1:3] for case in cases]
     ones = [
         f"one {name} {call}"
-        for name in (*ONLINE, "MinimumVolumeCone")
+        for name in ONLINE
         for call in ("learn_one", "transform_one")
     ]
     tables = {
-        "loops": (
-            "Loops",
-            "Method, estimator, settings, d; sparse uniform sources.",
-            ("ns", 1e9),
-            loops,
-        ),
-        "matrices": (
+        "matrices": partial(
+            in_turns,
             "Mixing matrices",
-            (
-                "Time of a sample: method, network, settings, d, mixing matrix; sparse"
-                " uniform sources. cpp: Algorithm 2, loop.cpp, g++ -O3 -march=native."
-            ),
+            "Time of a sample, with its outputs: network, d, mixing matrix; sparse uniform"
+            " sources.",
             ("ns", 1e9),
             matrices,
         ),
-        "one": ("Single samples", "d = 3, at defaults.", ("us", 1e6), ones),
+        "one": partial(
+            in_turns, "Single samples", "d = 3, at defaults.", ("us", 1e6), ones
+        ),
         "sweep": sweeps,
     }
     unknown = set(args.tables.split(",")) - set(tables)
@@ -334,15 +246,7 @@ def main():
         flush=True,
     )
     for name in args.tables.split(","):
-        table = tables[name]
-        print(
-            (
-                table(sources, rounds)
-                if callable(table)
-                else in_turns(*table, sources, rounds)
-            ),
-            flush=True,
-        )
+        print(tables[name](sources, args.rounds), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,7 @@
-"""Why runs of Algorithms 1 and 2 do not separate: the tables of
+"""Which guards keep Algorithms 1 and 2 from separating: the table of
 docs/paper/convergence.md.
 
-    python benchmarks/stuck.py                          all tables
-    python benchmarks/stuck.py guards --seed 50000      one of guards, silent, runs
+    python benchmarks/stuck.py --seed 50000
 
 Untuned settings, sparse uniform sources, d = k = 3, one pass of 100,000 samples, random
 matrices of a condition number, as large as in the map of `bionica reproduce
@@ -13,28 +12,26 @@ import argparse
 import inspect
 import warnings
 from collections import Counter
-from functools import partial
 
 import numpy as np
 
-import bionica
-from bionica import InterneuronNICA, TwoCompartmentNICA, datasets, metrics
+from bionica import datasets
 from bionica.circuits import sweep
 
-T = 100_000
-HELD_OUT = 5000
 D = 3
 RMS = float(np.linalg.norm(datasets.paper_mixing("d3"))) / D
-NETWORKS = {"Algorithm 1": InterneuronNICA, "Algorithm 2": TwoCompartmentNICA}
-GUARDS: dict[str, list] = {
-    "Algorithm 1": [True, ["silent", "row"], ["silent", "spectrum"], ["silent"], []],
-    "Algorithm 2": [True, ["silent", "rate"], ["rate"]],
-}
-
-
-def heading(*names):
-    """Begin a table."""
-    print(f"| {' | '.join(names)} |\n|{'---|' * len(names)}", flush=True)
+NETWORKS = (
+    (
+        "InterneuronNICA",
+        "Algorithm 1",
+        [True, ["silent", "row"], ["silent", "spectrum"], ["silent"], []],
+    ),
+    (
+        "TwoCompartmentNICA",
+        "Algorithm 2",
+        [True, ["silent", "rate"], ["rate"]],
+    ),
+)
 
 
 def guards(seed, matrices):
@@ -49,16 +46,16 @@ def guards(seed, matrices):
             "name": f"{scale:.2g} {condition}",
             "kind": "sparse_uniform",
             "d": D,
-            "T": T,
-            "held_out": HELD_OUT,
+            "T": 100_000,
+            "held_out": 5000,
+            "mixing": {"condition": condition, "rms": scale * RMS},
         }
-        | {"mixing": {"condition": condition, "rms": scale * RMS}}
         for scale in (1 / 3, 1, 3)
         for condition in (10, 30, 100)
     ]
     networks = [
-        {"name": cls.__name__, "label": name, "grid": {"guards": GUARDS[name]}}
-        for name, cls in NETWORKS.items()
+        {"name": name, "label": label, "grid": {"guards": on}}
+        for name, label, on in NETWORKS
     ]
     plan = {
         "seeds": list(range(seed, seed + matrices)),
@@ -66,7 +63,7 @@ def guards(seed, matrices):
         "network": networks,
     }
     cells = [entry["name"] for entry in data]
-    forbidden = {}
+    kinds = {}
     for entry in data:
         for i in plan["seeds"]:
             A = datasets.random_mixing(
@@ -75,167 +72,29 @@ def guards(seed, matrices):
             small = (
                 np.linalg.norm(A, axis=0).min() < 0.1 or np.linalg.svd(A)[1][-1] < 0.01
             )
-            forbidden[entry["name"], i] = "forbidden" if small else "allowed"
-    counts = [
-        sum(kind == each for each in forbidden.values())
-        for kind in ("forbidden", "allowed")
-    ]
+            kinds[entry["name"], i] = "forbidden" if small else "allowed"
+    counts = Counter(kinds.values())
     separated: dict[tuple, Counter] = {}
     for row in sweep.run(plan, n_jobs=-1):
         counter = separated.setdefault((row["network"], row["guards"]), Counter())
         if row["status"] == "ok" and row["sinr"] > 15:
-            counter.update((row["data"], forbidden[row["data"], row["seed"]]))
-    heading(
-        "network",
-        "guards",
-        *cells,
-        f"forbidden, of {counts[0]}",
-        f"allowed, of {counts[1]}",
-    )
+            counter.update((row["data"], kinds[row["data"], row["seed"]]))
+    totals = [f"{kind}, of {counts[kind]}" for kind in ("forbidden", "allowed")]
+    print(f"| network | guards | {' | '.join([*cells, *totals])} |")
+    print("|---" * (len(cells) + 4) + "|", flush=True)
     for (network, on), counter in separated.items():
         names = "all" if on is True else ", ".join(on) or "none"
         numbers = [str(counter[key]) for key in (*cells, "forbidden", "allowed")]
         print(f"| {network} | {names} |", " | ".join(numbers), "|", flush=True)
 
 
-def silent_only(seed, matrices):
-    """Algorithm 1 with all guards and with the guard "silent" alone: separated matrices
-    at condition numbers 10, 30, 100.
-    """
-    heading("sources, d, settings", "all guards", "silent")
-    for kind, d, setting in (
-        ("sparse_uniform", 3, "d3"),
-        ("sparse_uniform", 10, "d10"),
-        ("sparse_uniform", 10, None),
-        ("exponential", 3, None),
-        ("half_normal", 3, None),
-        ("exponential", 10, None),
-        ("half_normal", 10, None),
-    ):
-        rms = np.linalg.norm(datasets.paper_mixing(f"d{d}")) / d
-        data = {"kind": kind, "d": d, "T": T, "held_out": HELD_OUT}
-        plan = {
-            "seeds": list(range(seed, seed + matrices)),
-            "data": [
-                data | {"name": str(c), "mixing": {"condition": c, "rms": float(rms)}}
-                for c in (10, 30, 100)
-            ],
-            "network": [
-                {"name": "InterneuronNICA", "grid": {"guards": [True, ["silent"]]}}
-            ],
-        }
-        if setting:
-            plan["network"][0]["published"] = setting
-        separated = Counter()
-        for row in sweep.run(plan, n_jobs=-1):
-            separated[row["guards"], row["data"]] += (
-                row["status"] == "ok" and row["sinr"] > 15
-            )
-        cells = [
-            "/".join(str(separated[on, c]) for c in ("10", "30", "100"))
-            for on in (True, ("silent",))
-        ]
-        print(
-            f"| {kind}, {d}, {'table 1' if setting else 'untuned'} |",
-            " | ".join(cells),
-            "|",
-            flush=True,
-        )
-
-
-def anatomy(seed, matrices):
-    """Runs that are not separated (Algorithm 1 with the guard "silent" alone): outputs
-    y, v = M^-1 W x, and what happens later.
-    """
-    heading(
-        "network",
-        "condition",
-        "seed",
-        "SINR",
-        "fires in %",
-        "largest correlation",
-        "cov(y) from, to",
-        "variances of v",
-        "other weights, of 5",
-        "10 times the samples",
-    )
-    for name, condition in (
-        ("Algorithm 1", 10),
-        ("Algorithm 1", 30),
-        ("Algorithm 1", 100),
-        ("Algorithm 2", 100),
-    ):
-        network = partial(
-            NETWORKS[name], D, guards=("silent",) if name == "Algorithm 1" else True
-        )
-        for i in range(seed, seed + min(matrices, 20)):
-            S, X, _ = problem(i, condition, T)
-            model = network(random_state=i).partial_fit(X[:T])
-            Y = model.transform(X[T:])
-            V = X[T:] @ model.components_.T
-            score = metrics.sinr(S[T:], Y)
-            if score > 15:
-                continue
-            eigenvalues = np.linalg.eigvalsh(np.cov(Y.T))
-            row = [
-                name,
-                condition,
-                i,
-                f"{score:.1f}",
-                " ".join(f"{100 * p:.0f}" for p in (Y > 0).mean(axis=0)),
-            ]
-            row += [
-                f"{np.abs(np.corrcoef(Y.T) - np.eye(D)).max():.2f}",
-                f"{eigenvalues[0]:.2f}, {eigenvalues[-1]:.2f}",
-            ]
-            row += [
-                " ".join(f"{v:.2g}" for v in V.var(axis=0)),
-                *again(network, i, condition),
-            ]
-            print("|", " | ".join(map(str, row)), "|", flush=True)
-
-
-def problem(seed, condition, n):
-    """The sources, mixtures and matrix of a seed, as in a plan."""
-    A = datasets.random_mixing(
-        D, D, condition, rms=RMS, rng=np.random.default_rng([seed, 1])
-    )
-    S = datasets.sparse_uniform(n + HELD_OUT, D, rng=seed)
-    return S, S @ A.T, A
-
-
-def again(network, seed, condition):
-    """How many of five other initial weights separate the same mixtures; the SINR after
-    ten times the samples.
-    """
-    S, X, _ = problem(seed, condition, 10 * T)
-    separated = 0
-    for i in range(5):
-        separated += sinr(network(random_state=1_000_000 + i), S, X, T) > 15
-    return separated, f"{sinr(network(random_state=seed), S, X, 10 * T):.1f}"
-
-
-def sinr(model, S, X, n):
-    """Of the last samples, after n were learned; 0 if the network diverges."""
-    try:
-        return metrics.sinr(
-            S[-HELD_OUT:], model.partial_fit(X[:n]).transform(X[-HELD_OUT:])
-        )
-    except bionica.DivergenceError:
-        return 0.0
-
-
-TABLES = {"guards": guards, "silent": silent_only, "runs": anatomy}
-
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("tables", nargs="*", choices=[[], *TABLES])
     parser.add_argument("--seed", type=int, default=50_000)
     parser.add_argument("--matrices", type=int, default=30)
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
-    for name in arguments.tables or TABLES:
-        print(f"\n### {name.capitalize()}\n\n{inspect.getdoc(TABLES[name])}\n")
-        TABLES[name](arguments.seed, arguments.matrices)
+    print(f"\n### Guards\n\n{inspect.getdoc(guards)}\n")
+    guards(arguments.seed, arguments.matrices)

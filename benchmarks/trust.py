@@ -2,7 +2,7 @@
 on problems with known sources.
 
     python benchmarks/trust.py --n 400 --seed0 1000000 --jobs 16     both tables
-    python benchmarks/trust.py --tables separate --json F            one of them; its rows are written to F
+    python benchmarks/trust.py --tables separate                     one of them
 
 A fit is wrong if some source has no output that correlates with it by 0.9 (WRONG), or
 some output has no source: a source too few or too many is always wrong. A fit is right
@@ -12,10 +12,9 @@ are not compared.
 """
 
 import argparse
-import json
 import time
 import warnings
-from pathlib import Path
+from functools import partial
 
 import numpy as np
 from joblib import Parallel, delayed, parallel_config
@@ -208,13 +207,11 @@ def separated(seed):
         true = S[sound]
         # the others are baselines
         real = true[:, : S.shape[1] if drawn[1] == "one too few" else d]
-        named = [one.name for one in found.diagnosis_.findings]
         choice = found.choice_
         row = {
             "told": told,
             "drawn": drawn,
-            "seed": seed,
-            "findings": named,
+            "findings": [one.name for one in found.diagnosis_.findings],
             "seconds": seconds,
             "worst": 0.0,
             "counted": real.shape[1] in (choice.n_sources, *choice.candidates),
@@ -238,10 +235,8 @@ def separated(seed):
                 error = (
                     Y - real * np.sum(Y * real, axis=0) / np.sum(real**2, axis=0)
                 ) / Y.std(axis=0)
-                row |= {
-                    "se": se.tolist(),
-                    "error": np.sqrt(np.mean(error**2, axis=0)).tolist(),
-                }
+                row["se"] = se.tolist()
+                row["error"] = np.sqrt(np.mean(error**2, axis=0)).tolist()
                 row["inside"] = np.mean(np.abs(error) < 1.645 * se, axis=0).tolist()
         rows.append(row)
     return rows
@@ -270,22 +265,12 @@ def matched(S, Y, centred=True):
 
 def confusion(rows):
     """Wrong fits called right and right fits called wrong."""
-    wrong, right = (
-        [row["findings"] for row in rows if at(row["worst"])]
-        for at in (lambda r: r < WRONG, lambda r: r > RIGHT)
-    )
+    wrong = [not row["findings"] for row in rows if row["worst"] < WRONG]
+    right = [bool(row["findings"]) for row in rows if row["worst"] > RIGHT]
     return {
-        "wrong, called right": f"{sum(not names for names in wrong)} of {len(wrong)}",
-        "right, called wrong": f"{sum(map(bool, right))} of {len(right)}",
+        "wrong, called right": f"{sum(wrong)} of {len(wrong)}",
+        "right, called wrong": f"{sum(right)} of {len(right)}",
     }
-
-
-def without(rows, check):
-    """The rows, as if a check were not made."""
-    return [
-        row | {"findings": [name for name in row["findings"] if name != check]}
-        for row in rows
-    ]
 
 
 def separations(args):
@@ -298,11 +283,8 @@ def separations(args):
             delayed(separated)(seed) for seed in seeds
         )
     rows = [row for two in results for row in two]
-    if args.json:
-        args.json.write_text(json.dumps(rows))
     table = []
-    causes = [[], [], []]
-    ablation = []
+    causes = []
     for number, told in (("told", True), ("counted", False)):
         some = [row for row in rows if row["told"] == told]
         ok = [row for row in some if not row["findings"]]
@@ -323,164 +305,159 @@ def separations(args):
                 "s, median": float(np.median([row["seconds"] for row in some])),
             }
         )
-        for i, rows_of in enumerate(causes):
-            for name in sorted({row["drawn"][i] for row in some}):
-                rows_of.append(
-                    {
-                        "number": number,
-                        "drawn": name,
-                        **confusion([row for row in some if row["drawn"][i] == name]),
-                    }
-                )
-        checks = sorted({name for row in some for name in row["findings"]})
-        ablation += [
-            {"number": number, "without": check, **confusion(without(some, check))}
-            for check in checks
-        ]
+        for name in sorted({name for row in some for name in row["drawn"]}):
+            having = [row for row in some if name in row["drawn"]]
+            causes.append({"number": number, "drawn": name, **confusion(having)})
     note = (
         f"{args.n} mixtures from seed {args.seed0}. Errors are those of fits called"
         " right."
     )
-    parts = [
-        ("separate", note, table),
-        *(("By what was drawn", "", part) for part in causes),
-        ("Without one check", "", ablation),
-    ]
-    return "\n".join(runner.markdown(*part) for part in parts)
+    return "\n".join(
+        [
+            runner.markdown("separate", note, table),
+            runner.markdown("By what was drawn", "", causes),
+        ]
+    )
 
 
-def counting_problems():
-    """Group, number of sources and how to draw mixtures, of 67 problems: many kinds of
-    noise, sizes and sources.
-    """
+def gaussian(rng, d, k, T, snr_db=None, factor=1, kind="sparse_uniform", *, bits=None):
+    """Mixtures by a Gaussian matrix; noise differs between channels by `factor`."""
+    S = problems.sources(kind, T, d, rng)
+    X = S @ rng.standard_normal((d, k))
+    level = np.exp(rng.uniform(0, np.log(factor), k))
+    X = X + white(X, snr_db, rng) * level / np.sqrt(np.mean(level**2))
+    if bits is None:
+        return X
+    return np.round(X / np.abs(X).max() * (2 ** (bits - 1) - 1))
 
-    def white(X, snr_db, rng):
-        return (
-            0
-            if snr_db is None
-            else rng.standard_normal(X.shape)
-            * np.sqrt(np.mean(X**2))
-            * 10 ** (-snr_db / 20)
-        )
 
-    def gaussian(d, k, T, snr_db=None, *, kind="sparse_uniform", factor=1, bits=None):
-        def make(rng):
-            S = problems.sources(kind, T, d, rng)
-            A = rng.standard_normal((d, k))
-            X = S @ A
-            level = np.exp(rng.uniform(0, np.log(factor), k))
-            X = X + white(X, snr_db, rng) * level / np.sqrt(np.mean(level**2))
-            return (
-                X
-                if bits is None
-                else np.round(X / np.abs(X).max() * (2 ** (bits - 1) - 1))
+def orthogonal(rng, d, k, T, snr_db=None):
+    S = problems.sources("sparse_uniform", T, d, rng)
+    X = S @ np.linalg.qr(rng.standard_normal((k, d)))[0].T
+    return X + white(X, snr_db, rng)
+
+
+def white(X, snr_db, rng):
+    """White noise for X; 0 if `snr_db` is None."""
+    if snr_db is None:
+        return 0
+    size = np.sqrt(np.mean(X**2))
+    return rng.standard_normal(X.shape) * size * 10 ** (-snr_db / 20)
+
+
+def spectra(rng, d, kind, noise, T):
+    return problems.spectra(kind, noise, T, rng)[0]
+
+
+#: Problems of the count: a group, how mixtures are drawn, and with which arguments, the
+#: first of which is the number of sources.
+COUNTED = [
+    (
+        "equal noise",
+        gaussian,
+        [
+            (3, 10, 60, 20),
+            (3, 10, 1000, 10),
+            (3, 10, 1000, 30),
+            (3, 10, 100_000, 40),
+            (5, 30, 60, 20),
+            (5, 30, 1000, 10),
+            (5, 30, 1000, 40),
+            (5, 30, 100_000, 20),
+            (10, 20, 60, 20),
+            (10, 20, 1000, 20),
+            (10, 20, 100_000, 20),
+            (10, 100, 60, 20),
+            (10, 100, 1000, 10),
+            (10, 100, 20_000, 30),
+            (5, 10, 1000, 20),
+            (5, 10, 100_000, 30),
+        ],
+    ),
+    (
+        "unequal noise",
+        gaussian,
+        [
+            (3, 10, 1000, 20, 30),
+            (5, 10, 5000, 30, 10),
+            (5, 30, 60, 20, 10),
+            (5, 30, 1000, 20, 30),
+            (10, 20, 5000, 20, 30),
+            (10, 100, 300, 20, 30),
+            (10, 100, 20_000, 20, 30),
+        ],
+    ),
+    (
+        "spectra",
+        spectra,
+        [
+            (4, kind, *noise)
+            for kind in (
+                "Dirichlet 0.5",
+                "Dirichlet 1",
+                "fluorescence",
+                "chromatogram",
+                "four notes",
             )
-
-        return d, make
-
-    def orthogonal(d, k, T, snr_db=None):
-        def make(rng):
-            X = (
-                problems.sources("sparse_uniform", T, d, rng)
-                @ np.linalg.qr(rng.standard_normal((k, d)))[0].T
+            for noise in (
+                ("Poisson 20 dB", 300),
+                ("Poisson 20 dB", 3000),
+                ("25 dB", 3000),
+                ("40 dB", 3000),
             )
-            return X + white(X, snr_db, rng)
-
-        return d, make
-
-    equal = (
-        (3, 10, 60, 20),
-        (3, 10, 1000, 10),
-        (3, 10, 1000, 30),
-        (3, 10, 100_000, 40),
-        (5, 30, 60, 20),
-        (5, 30, 1000, 10),
-        (5, 30, 1000, 40),
-        (5, 30, 100_000, 20),
-        (10, 20, 60, 20),
-        (10, 20, 1000, 20),
-        (10, 20, 100_000, 20),
-        (10, 100, 60, 20),
-        (10, 100, 1000, 10),
-        (10, 100, 20_000, 30),
-        (5, 10, 1000, 20),
-        (5, 10, 100_000, 30),
-    )
-    unequal = (
-        (3, 10, 1000, 20, 30),
-        (5, 10, 5000, 30, 10),
-        (5, 30, 60, 20, 10),
-        (5, 30, 1000, 20, 30),
-        (10, 20, 5000, 20, 30),
-        (10, 100, 300, 20, 30),
-        (10, 100, 20_000, 20, 30),
-    )
-    kinds = (
-        "Dirichlet 0.5",
-        "Dirichlet 1",
-        "fluorescence",
-        "chromatogram",
-        "four notes",
-    )
-    noises = (
-        ("Poisson 20 dB", 300),
-        ("Poisson 20 dB", 3000),
-        ("25 dB", 3000),
-        ("40 dB", 3000),
-    )
-    correlated = ((5, 10, 1000, 20), (10, 20, 20_000, 20), (5, 100, 1000, 30))
-    clean = (
-        (5, 10, 1000),
-        (5, 5, 1000),
-        (8, 10, 1000),
-        (10, 10, 1000),
-        (10, 100, 60),
-        (5, 10, 1000),
-    )
-    few = ((5, 5, 5000, 30), (8, 10, 5000, 30), (9, 10, 5000, 30))
-    wide = ((5, 4000, 200, 20), (5, 4000, 5000, 20), (40, 400, 5000, 20))
-
-    def spectra(kind, noise, T):
-        return 4, lambda rng: problems.spectra(kind, noise, T, rng)[0]
-
-    yield from (("equal noise", *gaussian(*size)) for size in equal)
-    yield from (
-        ("unequal noise", *gaussian(*size[:4], factor=size[4])) for size in unequal
-    )
-    yield from (
-        ("spectra", *spectra(kind, *noise)) for kind in kinds for noise in noises
-    )
-    yield from (
-        ("correlated", *gaussian(*size, kind=f"copula {rho}"))
-        for rho in (0.3, 0.5)
-        for size in correlated
-    )
-    yield from (
-        ("no noise", *problem)
-        for problem in (
-            *(gaussian(*size) for size in clean),
-            orthogonal(4, 4, 5000),
-            gaussian(5, 20, 1000, bits=8),
-            spectra("fluorescence", "300 dB", 3000),
-            spectra("Dirichlet 0.5", "300 dB", 1000),
-        )
-    )
-    yield from (
-        ("k - d at most 4", *problem)
-        for problem in (orthogonal(4, 8, 5000, 20), *(gaussian(*size) for size in few))
-    )
-    yield from (
-        ("wide", *problem)
-        for problem in (
-            *(gaussian(*size) for size in wide),
-            gaussian(5, 4000, 200, 20, factor=30),
-        )
-    )
+        ],
+    ),
+    (
+        "correlated",
+        gaussian,
+        [
+            (*size, 20, 1, f"copula {rho}")
+            for rho in (0.3, 0.5)
+            for size in ((5, 10, 1000), (10, 20, 20_000))
+        ]
+        + [(5, 100, 1000, 30, 1, f"copula {rho}") for rho in (0.3, 0.5)],
+    ),
+    (
+        "no noise",
+        gaussian,
+        [
+            (5, 10, 1000),
+            (5, 5, 1000),
+            (8, 10, 1000),
+            (10, 10, 1000),
+            (10, 100, 60),
+            (5, 10, 1000),
+        ],
+    ),
+    ("no noise", orthogonal, [(4, 4, 5000)]),
+    ("no noise", partial(gaussian, bits=8), [(5, 20, 1000)]),
+    (
+        "no noise",
+        spectra,
+        [(4, "fluorescence", "300 dB", 3000), (4, "Dirichlet 0.5", "300 dB", 1000)],
+    ),
+    ("k - d at most 4", orthogonal, [(4, 8, 5000, 20)]),
+    (
+        "k - d at most 4",
+        gaussian,
+        [(5, 5, 5000, 30), (8, 10, 5000, 30), (9, 10, 5000, 30)],
+    ),
+    (
+        "wide",
+        gaussian,
+        [
+            (5, 4000, 200, 20),
+            (5, 4000, 5000, 20),
+            (40, 400, 5000, 20),
+            (5, 4000, 200, 20, 30),
+        ],
+    ),
+]
 
 
-def counted(index, seed):
-    group, d, make = list(counting_problems())[index]
-    X = make(np.random.default_rng(seed))
+def counted(group, draw, arguments, seed):
+    X = draw(np.random.default_rng(seed), *arguments)
+    d = arguments[0]
     start = time.perf_counter()
     count = count_sources(X[:: max(1, len(X) // 20_000)], rough_cones)
     return (
@@ -496,9 +473,10 @@ def counting(args):
     every problem.
     """
     cases = [
-        (i, args.seed0 + draw)
-        for i in range(len(list(counting_problems())))
-        for draw in range(3)
+        (group, draw, arguments, args.seed0 + number)
+        for group, draw, some in COUNTED
+        for arguments in some
+        for number in range(3)
     ]
     with parallel_config("loky", inner_max_num_threads=1):
         results = Parallel(n_jobs=args.jobs, batch_size=1)(
@@ -506,15 +484,18 @@ def counting(args):
         )
     rows = []
     for group in (*dict.fromkeys(group for group, *_ in results), "all"):
-        _, right, named, seconds = zip(
-            *(row for row in results if group in (row[0], "all")), strict=True
+        some = [row for row in results if group in (row[0], "all")]
+        _, right, named, seconds = zip(*some, strict=True)
+        rows.append(
+            {
+                "problems": group,
+                "right": f"{sum(right)} of {len(right)}",
+                "named": f"{sum(named)} of {len(named)}",
+                "longest, s": max(seconds),
+            }
         )
-        shares = {
-            "right": f"{sum(right)} of {len(right)}",
-            "named": f"{sum(named)} of {len(named)}",
-        }
-        rows.append({"problems": group, **shares, "longest, s": max(seconds)})
-    return runner.markdown("Number of sources", "Three draws of 67 problems.", rows)
+    note = f"Three draws of {len(cases) // 3} problems."
+    return runner.markdown("Number of sources", note, rows)
 
 
 def main():
@@ -537,7 +518,6 @@ def main():
     parser.add_argument(
         "--jobs", type=int, default=1, help="processes, each with one thread"
     )
-    parser.add_argument("--json", type=Path, help="write the rows of separate here")
     args = parser.parse_args()
     print(
         f"`python benchmarks/trust.py --n {args.n} --seed0"

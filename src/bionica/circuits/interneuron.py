@@ -274,7 +274,7 @@ class InterneuronNICA(OfThePaper, Network):
     See Also
     --------
     TwoCompartmentNICA : the paper's other network.
-    bionica.reference : the same algorithm in plain NumPy.
+    bionica.circuits.reference : the same algorithm in plain NumPy.
 
     Examples
     --------

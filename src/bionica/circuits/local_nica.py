@@ -318,7 +318,7 @@ class LocalNICA(Network):
     See Also
     --------
     TwoCompartmentNICA : the paper's network with such neurons.
-    bionica.reference : the same rule in plain NumPy.
+    bionica.circuits.reference : the same rule in plain NumPy.
 
     Examples
     --------

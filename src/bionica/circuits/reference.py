@@ -396,7 +396,7 @@ def nonnegative_pca_step(state: State, x: Array, eta: float) -> Array:
 
 
 def whitening_objective(Y: Array, X: Array) -> float:
-    """(1), and (3) if Y is nonnegative: -Tr(dY'dY dX'dX) = -|dY dX'|_F^2.
+    """(1), and (3) if Y is nonnegative: `-Tr(dY'dY dX'dX) = -|dY dX'|_F^2`.
 
     Minimal over cov(Y) <= I and Y = F X at a noncentered whitening of X; over Y >= 0,
     too, at a permutation of the sources.
@@ -424,11 +424,12 @@ def whitening_excess(Y: Array) -> float:
 
 
 def nsm_objective(Z: Array, Y: Array) -> float:
-    """(2), nonnegative similarity matching: |Z'Z - Y'Y|_F^2, minimal over Z >= 0 where
-    Z is a rotation of the whitened Y.
+    """(2), nonnegative similarity matching: `|Z'Z - Y'Y|_F^2`, minimal over Z >= 0
+    where Z is a rotation of the whitened Y.
 
-    With [Z Y] = Q [R_z R_y], where Q has orthonormal columns, it equals |R_z R_z' - R_y
-    R_y'|_F^2. This needs no T x T matrix and has no cancellation near the minimum.
+    With [Z Y] = Q [R_z R_y], where Q has orthonormal columns, it equals
+    `|R_z R_z' - R_y R_y'|_F^2`. This needs no T x T matrix and has no cancellation near
+    the minimum.
 
     Examples
     --------
@@ -444,8 +445,8 @@ def nsm_objective(Z: Array, Y: Array) -> float:
 
 
 def combined_nsm_objective(Z: Array, X: Array) -> float:
-    """(4): |Z'Z - X' C_xx^+ X|_F^2, where C_xx^+ has the rank d of Z; minimal over Z >=
-    0 at a permutation of the sources.
+    """(4): `|Z'Z - X' C_xx^+ X|_F^2`, where `C_xx^+` has the rank d of Z; minimal over
+    Z >= 0 at a permutation of the sources.
 
     Examples
     --------

@@ -240,7 +240,7 @@ class TwoCompartmentNICA(OfThePaper, Network):
     See Also
     --------
     InterneuronNICA : the paper's other network.
-    bionica.reference : the same algorithm in plain NumPy.
+    bionica.circuits.reference : the same algorithm in plain NumPy.
 
     Examples
     --------

@@ -400,8 +400,7 @@ class StreamingNICA(MixtureSeparator, RuleEstimator):
     See Also
     --------
     BatchNICA : the same solution from all samples at once.
-    TwoCompartmentNICA, InterneuronNICA : the paper's networks, models of circuits with
-    local rules.
+    TwoCompartmentNICA, InterneuronNICA : the paper's networks, whose rules are local.
 
     Examples
     --------
