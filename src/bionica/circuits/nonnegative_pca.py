@@ -169,13 +169,13 @@ class NonnegativePCA(OfThePaper, Network):
         "d10": {"eta0": 1e-2, "decay": 1e-5},
         "images": {"eta0": 1e-3, "decay": 1e-5},
     }
-    _circuit: ClassVar = (
+    _circuit = (
         {"h": ("whitened mixtures", 0, 0), "y": ("outputs", 1, 0)},
         (("h", "y", "W_", 1),),
     )
 
-    _takes_whitened: ClassVar = True  # in a stream, and so in a sweep
-    _guards: ClassVar = ("silent", "rate")
+    _takes_whitened = True  # in a stream, and so in a sweep
+    _guards = ("silent", "rate")
     W_ = weights(
         "W",
         "Weights from the whitened mixtures to the outputs, (n_components,"

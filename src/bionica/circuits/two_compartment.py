@@ -265,9 +265,9 @@ class TwoCompartmentNICA(OfThePaper, Network):
         "d10": {"eta0": 1e-3, "decay": 1e-4, "tau": 0.03},
         "images": {"eta0": 1e-2, "decay": 1e-4, "tau": 0.5},
     }
-    _circuit: ClassVar = TWO_COMPARTMENTS
+    _circuit = TWO_COMPARTMENTS
 
-    _guards: ClassVar = ("silent", "spectrum", "rate")
+    _guards = ("silent", "spectrum", "rate")
     W_xz_ = weights(
         "W_xz", "Weights from mixtures to outputs, (n_components, n_features)."
     )

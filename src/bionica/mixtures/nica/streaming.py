@@ -417,8 +417,8 @@ class StreamingNICA(MixtureSeparator, RuleEstimator):
     _parameter_constraints: ClassVar[dict[str, Any]] = PARAMETERS | {
         "n_components": [COUNT, AUTO, None]
     }
-    _changeable: ClassVar = ("horizon",)
-    _repeats: ClassVar = True
+    _changeable = ("horizon",)
+    _repeats = True
 
     def __init__(
         self,
