@@ -8,7 +8,9 @@ For each mixture x_t, with the activity at the fixed point of the dynamics (eq. 
 
 the running means are moved by 1/t,
 
-    x_bar <- x_bar + (x_t - x_bar)/t  y_bar <- y_bar + (y_t - y_bar)/t  n_bar <- n_bar + (n_t - n_bar)/t
+    x_bar <- x_bar + (x_t - x_bar)/t
+    y_bar <- y_bar + (y_t - y_bar)/t
+    n_bar <- n_bar + (n_t - n_bar)/t
 
 and then the weights (eqs. 7 and 8, online):
 

@@ -419,7 +419,7 @@ class MinimumVolumeCone(EstimatesMissing, MixtureSeparator, OnlineEstimator):
             )
 
     def _show(self, state: sketch.State) -> None:
-        """Make a state the present one; the scale of the outputs follows its moments."""
+        """Make a state the present one; its moments give the scale of outputs."""
         readout = sketch.readout(state, self._settings)
         dtype = self._waiting.dtype
         with np.errstate(over="ignore"):
