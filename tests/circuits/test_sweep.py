@@ -139,7 +139,6 @@ def dead(*_):
 def test_a_dead_worker_is_an_error_and_what_was_finished_is_kept(tmp_path, monkeypatch):
     sweep.run(body(seeds=1), tmp_path)
     monkeypatch.setattr(engine, "run_case", dead)
-    monkeypatch.setattr(engine, "_compile_networks", lambda cases: None)
     with pytest.raises(RuntimeError, match="worker"):
         sweep.run(body(seeds=2), tmp_path, n_jobs=2)
     assert len(lines(tmp_path)) == 4

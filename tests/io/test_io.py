@@ -472,14 +472,25 @@ def table(path, **columns):
     return path
 
 
-def test_pages_of_an_ome_tiff_are_mixtures(tmp_path, rng):
+def test_names_of_channels_and_the_size_of_a_pixel_are_those_of_ome(tmp_path, rng):
     pages = rng.random((2, 20, 30)).astype(np.float32)
-    form = {"axes": "CYX", "Channel": {"Name": ["DAPI", "GFP"]}}
-    path = tmp_path / "x.ome.tif"
-    tifffile.imwrite(path, pages, photometric="minisblack", metadata=form)
-    X, notes = read_with_notes(path)
-    assert np.array_equal(X, pages.reshape(2, -1).T)
-    assert "OME metadata are not read: each of its 2 pages is a mixture" in notes[0]
+    names = ["DAPI", "GFP"]
+    form = {"axes": "CYX", "Channel": {"Name": names}}
+    form |= {"PhysicalSizeX": 0.5, "PhysicalSizeXUnit": "µm"}
+    form |= {"PhysicalSizeY": 250, "PhysicalSizeYUnit": "nm"}
+    first, other = (tmp_path / f"{name}.ome.tif" for name in "xy")
+    tifffile.imwrite(first, pages, photometric="minisblack", metadata=form)
+    form = {"pixel_size": (0.25, 0.5), "names": names}
+    for path in (other, tmp_path / "z.tif"):
+        with open_writer(path, 2, float, (20, 30), **form) as writer:
+            writer.write(pages.reshape(2, -1).T)
+        with tifffile.TiffFile(path) as file:
+            assert np.allclose(file.pages[0].get_resolution("MICROMETER"), (2, 4))
+    for path in (first, other):
+        with open_reader(path) as reader:
+            assert (reader.names, reader.notes) == (names, [])
+            assert np.allclose(reader.pixel_size, (0.25, 0.5))
+            assert np.array_equal(reader.read(), pages.reshape(2, -1).T)
 
 
 @pytest.mark.parametrize(("name", "atol"), [("x.png", 0.05), ("x.tif", 1e-9)])
@@ -590,10 +601,11 @@ def test_a_sheet_that_is_full_is_refused(tmp_path, monkeypatch):
     assert left(tmp_path) == []
 
 
-def test_depths_and_times_are_not_silently_mixtures(tmp_path, rng):
+@pytest.mark.parametrize("imagej", [False, True])
+def test_depths_and_times_are_not_silently_mixtures(tmp_path, rng, imagej):
     pages = rng.random((2, 3, 8, 9)).astype("f4")
-    path = tmp_path / "x.tif"
-    form = {"imagej": True, "photometric": "minisblack"}
+    path = tmp_path / ("x.tif" if imagej else "x.ome.tif")
+    form = {"imagej": imagej, "photometric": "minisblack"}
     tifffile.imwrite(path, pages, metadata={"axes": "ZCYX"}, **form)
     of = "its 6 pages are 2 depths and 1 times of 3 channels"
     assert f"{of}: save one depth" in refused(path)

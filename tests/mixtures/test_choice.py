@@ -137,7 +137,7 @@ def separated(monkeypatch):
 
 
 @pytest.mark.parametrize("agreed", [True, False])
-def test_a_number_that_the_data_do_not_decide_is_a_finding_and_every_candidate_is_fitted(
+def test_every_candidate_of_a_number_that_is_not_decided_is_fitted(
     agreed, monkeypatch, separated
 ):
     monkeypatch.setattr(Diagnosis, "ok", False)  # of the fit itself
@@ -173,7 +173,7 @@ def test_outputs_that_are_zero_everywhere_are_never_a_result(monkeypatch):
 
 @pytest.mark.parametrize("quantile", [0.95, 0.7])
 def test_a_ceiling_is_said_first_and_adds_no_source_and_no_refit(quantile, monkeypatch):
-    """Its bends are directions of their own, and were counted: 6 sources of 3, or 46."""
+    """Its bends are directions of their own, and were counted as sources."""
     rng = np.random.default_rng(0)
     X = rng.gamma(0.5, size=(400, 3)) @ rng.random((3, 60))
     refits = []

@@ -440,7 +440,7 @@ def test_gains_are_nonnegative_least_squares_and_those_of_zero_a_share_of_the_me
         (1000, range(3000, 14_000, 1000)),
     ],
 )
-def test_the_cone_is_solved_each_time_the_samples_have_grown_by_half_or_a_quarter_of_the_horizon(
+def test_the_cone_is_solved_when_samples_grew_by_half_or_a_quarter_horizon(
     horizon, solved, monkeypatch
 ):
     found = []

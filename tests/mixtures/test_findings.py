@@ -178,7 +178,7 @@ def test_structure_is_the_largest_ratio_of_successive_singular_values_of_the_res
     assert measures.largest_gap(rounding) == 0
 
 
-def test_the_noise_of_an_output_is_that_which_the_other_directions_show_in_each_mixture():
+def test_the_noise_of_an_output_is_what_other_directions_show_in_each_mixture():
     """Mixture k leaves 1 - (A W)_kk of its noise variance D_k^2; the output has sum_k
     W_ik^2 D_k^2.
     """
@@ -363,7 +363,7 @@ def test_a_constant_mixture_is_not_saturated():
     assert "ceiling" not in found(X, np.eye(3, 4), np.eye(4, 3), uncorrelated=False)
 
 
-def test_the_number_of_sources_is_named_first_and_each_remedy_once_unless_it_was_tried():
+def test_the_number_is_named_first_and_each_remedy_once_unless_it_was_tried():
     """What is unexplained is noise only if it has no direction of its own."""
 
     def ranked(found, *tried):
@@ -523,7 +523,7 @@ def test_a_range_above_a_fifth_of_an_output_or_a_spectrum_is_ambiguous(
     assert (verdict.uncertainty_.sources >= shares["sources"]).all()
 
 
-def test_halves_are_random_or_those_of_time_and_the_scale_of_their_fits_does_not_count():
+def test_halves_are_random_or_of_time_and_the_scale_of_fits_does_not_count():
     calls = []
     rng = np.random.default_rng(0)
     A = rng.random((6, 3))
@@ -654,7 +654,7 @@ def test_white_noise_explains_directions_between_the_limits_of_equation_2(n, k, 
 
 
 @pytest.mark.parametrize("case", ["drift", "shuffled", "absent from one half"])
-def test_a_mixing_that_changes_is_found_by_halves_in_time_and_a_source_that_is_absent_from_one_is_not(
+def test_a_changing_mixing_is_found_by_halves_in_time_but_no_absent_source(
     case,
 ):
     """X = S A' + t S D' has twice as many nonnegative sources, s and t s, which fit it

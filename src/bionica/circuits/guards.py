@@ -49,6 +49,7 @@ class Params(NamedTuple):
     average: int  # samples that averages reach back; 0: they are not kept
     mean_window: int  # samples of the running means; 0: all, as in the paper
     eps: float  # rounding unit
+    tau: float = 1.0  # lateral weights learn at the rate eta/tau
 
 
 @hot
@@ -205,7 +206,7 @@ def orthogonalise_rows(A, U, tol):
     d, n = A.shape
     for i in range(d):
         for j in range(d):
-            U[i, j] = 1.0 if i == j else 0.0
+            U[i, j] = i == j
     for _ in range(60):
         rotated = False
         for i in range(d - 1):

@@ -4,11 +4,13 @@ interneurons n.
 For each mixture x_t, with the activity at the fixed point of the dynamics (eq. 9; see
 `settling`),
 
-    y_t <- [y_t + gamma (W_xy x_t - W_ny n_t)]_+      n_t <- n_t + gamma (W_yn y_t - n_t)
+    y_t <- [y_t + gamma (W_xy x_t - W_ny n_t)]_+     n_t <- n_t + gamma (W_yn y_t - n_t)
 
 the running means are moved by 1/t,
 
-    x_bar <- x_bar + (x_t - x_bar)/t      y_bar <- y_bar + (y_t - y_bar)/t      n_bar <- n_bar + (n_t - n_bar)/t
+    x_bar <- x_bar + (x_t - x_bar)/t
+    y_bar <- y_bar + (y_t - y_bar)/t
+    n_bar <- n_bar + (n_t - n_bar)/t
 
 and then the weights (eqs. 7 and 8, online):
 
@@ -37,7 +39,6 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from bionica.circuits.guards import (
-    Params,
     flip_silent,
     lift_singular_values,
     replace_rows,
@@ -49,9 +50,9 @@ from bionica.circuits.settling import (
     invert,
     settle_interneurons,
 )
+from bionica.core.blocks import Array
 from bionica.core.parameters import BOOLEAN, COUNT, PARAMETERS, UNTUNED
 from bionica.engine.algebra import (
-    FOREVER,
     apply,
     follow,
     follow_input,
@@ -79,24 +80,24 @@ from bionica.engine.rule import (
 class State(NamedTuple):
     """What the network remembers."""
 
-    W_xy: np.ndarray
-    W_yn: np.ndarray
-    W_ny: np.ndarray
+    W_xy: Array
+    W_yn: Array
+    W_ny: Array
     # W_ny W_yn; if they are not coupled only after each refresh, because nothing reads
     # it
-    M: np.ndarray
-    H: np.ndarray  # the inverse of M
-    x_bar: np.ndarray
-    y_bar: np.ndarray
-    n_bar: np.ndarray
-    W_xy_mean: np.ndarray  # averages of the weights
-    W_yn_mean: np.ndarray
-    W_ny_mean: np.ndarray
-    coupled: np.ndarray  # whether W_ny was W_yn' at the beginning
-    t: np.ndarray
-    fired: np.ndarray
-    rng: np.ndarray
-    repairs: np.ndarray
+    M: Array
+    H: Array  # the inverse of M
+    x_bar: Array
+    y_bar: Array
+    n_bar: Array
+    W_xy_mean: Array  # averages of the weights
+    W_yn_mean: Array
+    W_ny_mean: Array
+    coupled: Array  # whether W_ny was W_yn' at the beginning
+    t: Array
+    fired: Array
+    rng: Array
+    repairs: Array
 
 
 def settle(state, work, params, X, row):
@@ -171,7 +172,7 @@ def inspect(state, work, params):
         invert(state.M, state.H)
 
 
-def unmixing(state: State) -> np.ndarray:
+def unmixing(state: State) -> Array:
     """(W_ny W_yn)^-1 W_xy."""
     return solve_lateral(state.W_ny @ state.W_yn, state.W_xy)
 
@@ -364,28 +365,22 @@ class InterneuronNICA(OfThePaper, Network):
     ) -> NetworkLearner:
         if state is None:
             state = self._initial_state(k, self._number_of_outputs(k, X), dtype)
-        m, (eta0, decay), untuned = (
-            len(state.W_yn),
-            (self.eta0, self.decay),
-            self.eta0 is None and self.decay is None,
-        )
+        m = len(state.W_yn)
         if m != (self.n_interneurons or m):
             raise ValueError(
                 f"n_interneurons={self.n_interneurons}, but the weights have {m}"
                 " interneurons"
             )
-        default = Schedule(0.02, 2e-4) if untuned else Schedule(1e-2, 1e-3)
+        untuned = self.eta0 is None and self.decay is None
+        eta0, decay = (0.02, 2e-4) if untuned else (1e-2, 1e-3)
         rates = Schedule(
-            default.eta0 if eta0 is None else eta0,
-            default.decay if decay is None else decay,
+            eta0 if self.eta0 is None else self.eta0,
+            decay if self.decay is None else self.decay,
             self.power,
             1.0,
         )
         window = self.mean_window or (300 if untuned else 0)
-        eps = float(np.finfo(dtype).eps)
-        dynamics = self._dynamics(dtype, bool(state.coupled[0]))
-        averages = FOREVER * bool(self.average)
-        params = Params(dynamics, self._chosen_guards(), averages, int(window), eps)
+        params = self._params(dtype, window, state.coupled[0])
         return NetworkLearner(
             state, params, [rates], averaged if self.average else None
         )
@@ -398,11 +393,8 @@ class InterneuronNICA(OfThePaper, Network):
                 f"n_interneurons={m} is fewer than the {d} outputs; use n_interneurons"
                 f" >= {d}"
             )
-        W = {
-            "W_xy": orthonormal_rows(rng, d, k),
-            "W_yn": np.eye(m, d),
-            "W_ny": np.eye(d, m),
-        }
+        W_xy = orthonormal_rows(rng, d, k)
+        W = {"W_xy": W_xy, "W_yn": np.eye(m, d), "W_ny": np.eye(d, m)}
         given = given_weights(self, W)
         W["W_yn"] = given.get("W_yn", given.get("W_ny", W["W_ny"]).T)
         W |= {"W_ny": W["W_yn"].T} | given

@@ -4,16 +4,16 @@ mixing matrix, without tuning.
 Neurons as in Algorithm 2: dendrites c, somata z >= 0 at rest under lateral weights,
 membranes g (0 where a neuron fires):
 
-    c = W_xz x      z = argmin_{z >= 0} z'W_zz z/2 - c'z      g = c - W_zz z <= 0                              (1)
+    c = W_xz x      z = argmin_{z >= 0} z'W_zz z/2 - c'z      g = c - W_zz z <= 0    (1)
 
 The dendrite learns to predict the soma, and the lateral weights learn the covariance of
 the outputs. With dx = x - x_bar and dz = z - z_bar, p_j the power of input j, and a, b,
 r the rates of neuron i:
 
-    S_ij = [a (dz_i - (W_zz dz)_i) dx_j - b g_i x_j] / (k p_j)                                                 (2)
-    U_ij <- U_ij + m r (G S_ij - U_ij)                     a trace of each synapse                             (3)
-    W_xz <- W_xz + S + U                                                                                       (4)
-    W_zz <- (1 - r/2) W_zz (1 - r/2) + (sqrt(r) dz)(sqrt(r) dz)'                                               (5)
+    S_ij = [a (dz_i - (W_zz dz)_i) dx_j - b g_i x_j] / (k p_j)                       (2)
+    U_ij <- U_ij + m r (G S_ij - U_ij)                     a trace of each synapse   (3)
+    W_xz <- W_xz + S + U                                                             (4)
+    W_zz <- (1 - r/2) W_zz (1 - r/2) + (sqrt(r) dz)(sqrt(r) dz)'                     (5)
 
 At rest z - c = (z - W_zz z) - g: the two terms of (2) are the two parts of that
 prediction error. The first is zero if outputs are white, the second if they are
@@ -43,6 +43,7 @@ from bionica.circuits.settling import (
     invert,
     settle_lateral,
 )
+from bionica.core.blocks import Array
 from bionica.engine.algebra import (
     FOREVER,
     apply,
@@ -87,32 +88,32 @@ Z_FIRST = 5.0
 class Activity(NamedTuple):
     """What an input, or a dendrite, knows of its own past."""
 
-    mean: np.ndarray
-    variance: np.ndarray
-    change: np.ndarray  # mean square of the difference of successive values
-    last: np.ndarray
-    pace: np.ndarray
+    mean: Array
+    variance: Array
+    change: Array  # mean square of the difference of successive values
+    last: Array
+    pace: Array
 
 
 class State(NamedTuple):
     """What the network remembers."""
 
-    W_xz: np.ndarray
-    U: np.ndarray  # the trace; until an input is connected, its initial weights
-    W_zz: np.ndarray
-    H: np.ndarray  # the inverse of W_zz
+    W_xz: Array
+    U: Array  # the trace; until an input is connected, its initial weights
+    W_zz: Array
+    H: Array  # the inverse of W_zz
     x: Activity
     c: Activity
-    z_bar: np.ndarray
-    n: np.ndarray  # the time of each neuron
+    z_bar: Array
+    n: Array  # the time of each neuron
     # whether an input has been seen long enough to know its power
-    connected: np.ndarray
-    W_xz_mean: np.ndarray  # averages of the weights
-    W_zz_mean: np.ndarray
-    t: np.ndarray
-    fired: np.ndarray
-    rng: np.ndarray
-    repairs: np.ndarray
+    connected: Array
+    W_xz_mean: Array  # averages of the weights
+    W_zz_mean: Array
+    t: Array
+    fired: Array
+    rng: Array
+    repairs: Array
 
 
 class Params(NamedTuple):
@@ -241,7 +242,7 @@ def inspect(state, work, params):
         invert(state.W_zz, state.H)
 
 
-def unmixing(state: State) -> np.ndarray:
+def unmixing(state: State) -> Array:
     """W_zz^-1 W_xz."""
     return solve_lateral(state.W_zz, state.W_xz)
 

@@ -6,18 +6,19 @@ given_weights   the weights that the user gives as `init`
 OfThePaper      mixin of the networks that are in the paper
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from operator import attrgetter
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from bionica.circuits.guards import Guards
+from bionica.circuits.guards import Guards, Params
 from bionica.circuits.settling import Exact, ProjectedGradient
 from bionica.core.blocks import Array, row_sample
 from bionica.core.errors import Diverged, Message
 from bionica.core.samples import given_matrix, warn
+from bionica.engine.algebra import FOREVER
 from bionica.engine.estimator import RuleEstimator
 from bionica.engine.rule import UNSETTLED
 
@@ -38,31 +39,29 @@ class Network(RuleEstimator):
     #: The guards that it has.
     _guards: ClassVar[tuple[str, ...]] = ()
 
-    def _dynamics(self, dtype: Any, symmetric: bool = True) -> Any:
-        """How neurons settle, from the parameters; exactly only if the lateral weights
-        are symmetric.
+    def _params(
+        self, dtype: Any, window: int = 0, symmetric: bool = True, **own: Any
+    ) -> Params:
+        """What its rule is run with, from the parameters; neurons settle exactly only
+        if the lateral weights are symmetric.
         """
         eps = float(np.finfo(dtype).eps)
-        if self.dynamics == "exact" and symmetric:
-            return Exact(eps)
-        tolerance = max(float(self.settle_tol), 64 * eps)
-        return ProjectedGradient(
-            float(self.gamma or 0.0), tolerance, int(self.settle_steps)
-        )
+        dynamics: Any = Exact(eps)
+        if getattr(self, "dynamics", "exact") == "gradient" or not symmetric:
+            tolerance = max(float(self.settle_tol), 64 * eps)
+            steps = int(self.settle_steps)
+            dynamics = ProjectedGradient(float(self.gamma or 0), tolerance, steps)
+        average = FOREVER if getattr(self, "average", False) else 0
+        return Params(dynamics, self._chosen_guards(), average, int(window), eps, **own)
 
     def _chosen_guards(self) -> Guards:
         """The guards that the parameter `guards` switches on."""
-        chosen: set[str] = set()
-        if isinstance(self.guards, Iterable):
-            chosen = set(self.guards)
-        elif self.guards:
-            chosen = set(self._guards)
-        unknown = chosen - set(self._guards)
+        chosen = self._guards if self.guards is True else self.guards or ()
+        unknown = set(chosen) - set(self._guards)
         if unknown:
-            names = sorted(map(str, unknown))
             raise ValueError(
-                f"guards={self.guards!r} names {names}; {type(self).__name__} has"
-                f" {self._guards}"
+                f"guards={self.guards!r} names {sorted(map(str, unknown))};"
+                f" {type(self).__name__} has {self._guards}"
             )
         return Guards(*(name in chosen for name in Guards._fields))
 
@@ -93,15 +92,14 @@ class Network(RuleEstimator):
             warn(Message("{}: {}", type(self).__name__, problem))
 
     def _after_fit(self, rows: Array, n: int) -> None:
-        problems = self._problems()
-        if problems:
-            self._warn(problems)
+        self._warn(self._problems())
 
     def _after_block(self, rows: Any, n_before: int) -> None:
         """Look for huge outputs whenever the number of samples doubles: it takes 0.3
         ms.
         """
-        doubled = crossed_power_of_two(n_before, self._learner.n_samples_seen)
+        n = self._learner.n_samples_seen
+        doubled = n.bit_length() > n_before.bit_length()
         if doubled and isinstance(rows, np.ndarray):
             some = rows[row_sample(*rows.shape, most=32)]
             with suppress(Diverged):  # the next sample will say so
@@ -115,14 +113,10 @@ class Network(RuleEstimator):
         if typical > _HUGE:
             template = (
                 "outputs are {} where 1 is right, because the weights diverge."
-                " {rates:Lower eta0, or use StreamingNICA, which has no learning rates}."
+                " {rates:Lower eta0, or use StreamingNICA, which has no learning"
+                " rates}."
             )
             self._warn([Message(template, f"{typical:.2g}")])
-
-
-def crossed_power_of_two(before: int, now: int) -> bool:
-    """Whether a power of two lies between two numbers."""
-    return now.bit_length() > before.bit_length()
 
 
 def weights(name: str, doc: str) -> Any:
@@ -190,17 +184,15 @@ def given_weights(
         W = given_matrix(value, f"init[{name!r}]", str(shape))
         if W.shape != shape:
             raise ValueError(
-                f"init[{name!r}] has shape {W.shape}; for these mixtures it must be {shape}"
+                f"init[{name!r}] has shape {W.shape}; for these mixtures it must be"
+                f" {shape}"
             )
-        if name == positive_definite and not is_positive_definite(W):
-            raise ValueError(
-                f"init[{name!r}] must be symmetric positive definite; W @ W.T of any"
-                " full-rank W is"
-            )
+        if name == positive_definite:
+            definite = np.allclose(W, W.T) and np.linalg.eigvalsh(W)[0] > 0
+            if not definite:
+                raise ValueError(
+                    f"init[{name!r}] must be symmetric positive definite; W @ W.T of"
+                    " any full-rank W is"
+                )
         given[name] = W
     return given
-
-
-def is_positive_definite(W: Array) -> bool:
-    """Whether W is symmetric and positive definite."""
-    return bool(np.allclose(W, W.T) and np.linalg.eigvalsh(W)[0] > 0)

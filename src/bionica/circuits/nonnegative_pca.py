@@ -14,9 +14,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from sklearn.utils import check_random_state
 
-from bionica.circuits.guards import Params, cap_rate, flip_silent
+from bionica.circuits.guards import cap_rate, flip_silent
 from bionica.circuits.network import Network, OfThePaper, given_weights, weights
-from bionica.circuits.settling import Exact
 from bionica.core.blocks import Array, moments
 from bionica.core.errors import Message
 from bionica.core.whitening import leading, whitening
@@ -35,12 +34,12 @@ from bionica.engine.rule import (
 class State(NamedTuple):
     """What the network remembers."""
 
-    F: np.ndarray
-    W: np.ndarray
-    t: np.ndarray
-    fired: np.ndarray
-    rng: np.ndarray
-    repairs: np.ndarray
+    F: Array
+    W: Array
+    t: Array
+    fired: Array
+    rng: Array
+    repairs: Array
 
 
 def settle(state, work, params, X, row):
@@ -85,9 +84,9 @@ def flip(state, work, params):
         flip_silent(state.W, work.y, state.fired, work.ws.events)
 
 
-def unmixing(state: State) -> np.ndarray:
+def unmixing(state: State) -> Array:
     """W F."""
-    return np.asarray(state.W @ state.F)
+    return state.W @ state.F
 
 
 RULE = register(
@@ -220,11 +219,8 @@ class NonnegativePCA(OfThePaper, Network):
             W = {"W": orthonormal_rows(rng, d, d)}
             F = _given_as_white(d, k) if X is None else _whitening_of(X, d)
             state = first_state(RULE, dtype, rng, W | given_weights(self, W) | {"F": F})
-        eps = float(np.finfo(dtype).eps)
-        params = Params(Exact(eps), self._chosen_guards(), 0, 0, eps)
-        return NetworkLearner(
-            state, params, [Schedule(self.eta0, self.decay, self.power, 1.0)]
-        )
+        rates = [Schedule(self.eta0, self.decay, self.power, 1.0)]
+        return NetworkLearner(state, self._params(dtype), rates)
 
 
 def _given_as_white(d: int, k: int) -> Array:

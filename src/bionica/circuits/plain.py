@@ -62,11 +62,13 @@ class PlainNetwork(Network):
     >>> from bionica.circuits.plain import PlainNetwork
     >>> from bionica.circuits.reference import settle
     >>> class AsPrinted(PlainNetwork):
-    ...     shapes = {"W_xz": "dk", "W_zz": "dd", "x_bar": "k", "c_bar": "d"}  # d outputs, k mixtures
+    ...     # d outputs, k mixtures
+    ...     shapes = {"W_xz": "dk", "W_zz": "dd", "x_bar": "k", "c_bar": "d"}
     ...
     ...     @staticmethod
     ...     def step(state, x, eta):
-    ...         W_xz, W_zz, x_bar, c_bar = (state[name] for name in ("W_xz", "W_zz", "x_bar", "c_bar"))
+    ...         names = ("W_xz", "W_zz", "x_bar", "c_bar")
+    ...         W_xz, W_zz, x_bar, c_bar = (state[name] for name in names)
     ...         t, tau = state["t"] + 1, 0.8
     ...         c = W_xz @ x
     ...         z = settle(W_zz, c)  # (15)
@@ -79,7 +81,8 @@ class PlainNetwork(Network):
     ...     @staticmethod
     ...     def unmixing(state):
     ...         return np.linalg.solve(state["W_zz"], state["W_xz"])
-    >>> X = np.random.default_rng(0).exponential(size=(500, 2)) @ np.array([[1.0, 0.2], [0.4, 1.0]])
+    >>> S = np.random.default_rng(0).exponential(size=(500, 2))
+    >>> X = S @ np.array([[1.0, 0.2], [0.4, 1.0]])
     >>> AsPrinted(eta0=0.02, random_state=0).partial_fit(X).W_zz_.shape
     (2, 2)
     """
@@ -158,14 +161,11 @@ class PlainNetwork(Network):
                     " k, rng), which returns the arrays"
                 )
             shape = tuple(sizes[letter] for letter in letters)
-            if letters == "dk" and name.startswith("W"):
+            arrays[name] = np.zeros(shape)
+            if name.startswith("W") and letters == "dk":
                 arrays[name] = orthonormal_rows(rng, d, k)
-            else:
-                arrays[name] = (
-                    np.eye(shape[0], shape[-1])
-                    if name.startswith("W") and letters[1:]
-                    else np.zeros(shape)
-                )
+            elif name.startswith("W") and letters[1:]:
+                arrays[name] = np.eye(shape[0], shape[-1])
         return arrays
 
     def _learner_for(
@@ -181,20 +181,17 @@ class PlainNetwork(Network):
             }
             sizes = {"d": d, "k": k}
             for name, letters in self.shapes.items():
-                array = arrays.get(name, np.empty(()))
-                shape = tuple(
-                    sizes.setdefault(letter, n)
-                    for letter, n in zip(letters, array.shape, strict=False)
-                )
-                if len(letters) != array.ndim or shape != array.shape:
+                start = f"start of {type(self).__name__}"
+                if name not in arrays:
                     raise ValueError(
-                        f"start of {type(self).__name__} has {name} of shape"
-                        f" {array.shape}, not {letters!r}: {sizes}"
-                        if name in arrays
-                        else (
-                            f"start of {type(self).__name__} returned no {name}: it"
-                            " returns all arrays of shapes"
-                        )
+                        f"{start} returned no {name}: it returns all arrays of shapes"
+                    )
+                shape = arrays[name].shape
+                pairs = zip(letters, shape, strict=False)
+                known = tuple(sizes.setdefault(letter, n) for letter, n in pairs)
+                if len(letters) != len(shape) or known != shape:
+                    raise ValueError(
+                        f"{start} has {name} of shape {shape}, not {letters!r}: {sizes}"
                     )
             state = first_state(
                 self._rule,

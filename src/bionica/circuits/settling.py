@@ -78,9 +78,8 @@ def iterate(dynamics, gamma, W_ny, W_yn, c, y, n, ws):
     c_max = 0.0
     for i in range(y.shape[0]):
         c_max = max(c_max, abs(c[i]))
-        y[i] = 0
-    for p in range(n.shape[0]):
-        n[p] = 0
+    y[:] = 0
+    n[:] = 0
     for _ in range(dynamics.max_iter):
         for i in range(y.shape[0]):
             ws.w[i] = c[i] - dot(W_ny, i, n)
@@ -304,18 +303,17 @@ def pivot(dynamics, M, c, z, ws, rectified):
     d = c.shape[0]
     shift = 0.0
     for _ in range(9 if absolute_sum(c) < np.inf else 0):
-        for i in range(d):
-            ws.firing[i] = ws.firing[i] or not rectified
+        if not rectified:
+            ws.firing[:] = True
         if _exchange(dynamics, M, M, shift, c, z, ws, 60 + 10 * d, False, rectified):
             return
         ws.events[REGULARISED] += shift == 0
         mean = 0.0
         for i in range(d):
             mean += abs(M[i, i]) / d
-            ws.firing[i] = False
+        ws.firing[:] = False
         shift = 100 * shift if shift > 0 else 1e3 * dynamics.eps * mean
-    for i in range(d):
-        z[i] = np.inf
+    z[:] = np.inf
 
 
 @settle_lateral.register(Exact)
@@ -351,9 +349,7 @@ def invalidate(H):
     """Mark the inverse as stale, H <- 0: neurons settle by pivoting until it is
     recomputed.
     """
-    for i in range(H.shape[0]):
-        for j in range(H.shape[1]):
-            H[i, j] = 0
+    H[:] = 0
 
 
 @cold
@@ -446,9 +442,8 @@ def follow_symmetric(H, s, b, a, ws):
             Hb[i] = f * (Hb[i] - ba / aa * Ha[i])
             Ha[i] *= e
     else:  # a is zero to rounding
-        for i in range(d):
-            Hb[i] = 0
-            Ha[i] = 0
+        Hb[:] = 0
+        Ha[:] = 0
     for i in range(d):
         f = Hb[i]
         e = Ha[i]

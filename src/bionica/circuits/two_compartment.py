@@ -39,7 +39,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from sklearn.utils import check_random_state
 
-from bionica.circuits.guards import Guards, cap_rate, flip_silent, lift_eigenvalues
+from bionica.circuits.guards import cap_rate, flip_silent, lift_eigenvalues
 from bionica.circuits.network import (
     TWO_COMPARTMENTS,
     Network,
@@ -48,9 +48,9 @@ from bionica.circuits.network import (
     weights,
 )
 from bionica.circuits.settling import REFRESH, follow_lateral, invert, settle_lateral
+from bionica.core.blocks import Array
 from bionica.core.parameters import PARAMETERS, POSITIVE, UNTUNED
 from bionica.engine.algebra import (
-    FOREVER,
     distance,
     follow,
     follow_input,
@@ -75,28 +75,17 @@ from bionica.engine.rule import (
 class State(NamedTuple):
     """What the network remembers."""
 
-    W_xz: np.ndarray
-    W_zz: np.ndarray
-    H: np.ndarray  # the inverse of W_zz
-    x_bar: np.ndarray
-    c_bar: np.ndarray
-    W_xz_mean: np.ndarray  # averages of the weights
-    W_zz_mean: np.ndarray
-    t: np.ndarray
-    fired: np.ndarray
-    rng: np.ndarray
-    repairs: np.ndarray
-
-
-class Params(NamedTuple):
-    """What the user chose."""
-
-    dynamics: Any
-    guards: Guards
-    average: int  # samples that averages reach back; 0: they are not kept
-    mean_window: int  # 0: the whole past, as in the paper
-    eps: float
-    tau: float
+    W_xz: Array
+    W_zz: Array
+    H: Array  # the inverse of W_zz
+    x_bar: Array
+    c_bar: Array
+    W_xz_mean: Array  # averages of the weights
+    W_zz_mean: Array
+    t: Array
+    fired: Array
+    rng: Array
+    repairs: Array
 
 
 def settle(state, work, params, X, row):
@@ -160,7 +149,7 @@ def inspect(state, work, params):
         invert(state.W_zz, state.H)
 
 
-def unmixing(state: State) -> np.ndarray:
+def unmixing(state: State) -> Array:
     """W_zz^-1 W_xz."""
     return solve_lateral(state.W_zz, state.W_xz)
 
@@ -332,9 +321,9 @@ class TwoCompartmentNICA(OfThePaper, Network):
                 RULE, dtype, rng, W | given_weights(self, W, positive_definite="W_zz")
             )
         untuned = self.eta0 is None and self.decay is None
-        eta0, decay, tau = (
-            (0.0375 / d, 1e-5 * max(10, d), 0.19 / d) if untuned else (1e-1, 1e-2, 0.8)
-        )
+        eta0, decay, tau = 1e-1, 1e-2, 0.8
+        if untuned:
+            eta0, decay, tau = 0.0375 / d, 1e-5 * max(10, d), 0.19 / d
         tau = float(tau if self.tau is None else self.tau)
         rates = Schedule(
             eta0 if self.eta0 is None else self.eta0,
@@ -344,16 +333,7 @@ class TwoCompartmentNICA(OfThePaper, Network):
             "lower eta0 or raise tau",
         )
         window = self.mean_window or (300 if untuned else 0)
-        eps = float(np.finfo(dtype).eps)
-        averages = FOREVER * bool(self.average)
-        params = Params(
-            self._dynamics(dtype),
-            self._chosen_guards(),
-            averages,
-            int(window),
-            eps,
-            tau,
-        )
+        params = self._params(dtype, window, tau=tau)
         return NetworkLearner(
             state, params, [rates], averaged if self.average else None
         )

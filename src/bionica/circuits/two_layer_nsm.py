@@ -26,17 +26,17 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from sklearn.utils import check_random_state
 
-from bionica.circuits.guards import Params, flip_silent, lift_eigenvalues
+from bionica.circuits.guards import flip_silent, lift_eigenvalues
 from bionica.circuits.network import Network, OfThePaper, given_weights, weights
 from bionica.circuits.settling import (
     REFRESH,
-    Exact,
     follow_interneurons,
     follow_lateral,
     invert,
     settle_interneurons,
     settle_lateral,
 )
+from bionica.core.blocks import Array
 from bionica.core.parameters import NONNEGATIVE, PARAMETERS, SHARE
 from bionica.engine.algebra import (
     apply,
@@ -64,33 +64,33 @@ from bionica.engine.rule import (
 class State(NamedTuple):
     """What the network remembers."""
 
-    W_xh: np.ndarray
-    W_hg: np.ndarray
-    W_hy: np.ndarray
-    W_yy: np.ndarray
-    M: np.ndarray  # W_hg' W_hg
-    H_hg: np.ndarray  # the inverse of M
-    H_yy: np.ndarray  # the inverse of W_yy
-    x_bar: np.ndarray
-    h_bar: np.ndarray
-    g_bar: np.ndarray
-    t: np.ndarray
-    fired: np.ndarray
-    rng: np.ndarray
-    repairs: np.ndarray
+    W_xh: Array
+    W_hg: Array
+    W_hy: Array
+    W_yy: Array
+    M: Array  # W_hg' W_hg
+    H_hg: Array  # the inverse of M
+    H_yy: Array  # the inverse of W_yy
+    x_bar: Array
+    h_bar: Array
+    g_bar: Array
+    t: Array
+    fired: Array
+    rng: Array
+    repairs: Array
 
 
 class Work(NamedTuple):
     """Scratch arrays."""
 
-    c: np.ndarray
-    h: np.ndarray
-    g: np.ndarray
-    dh: np.ndarray
-    dg: np.ndarray
-    p: np.ndarray  # W_hg' dg
-    y: np.ndarray
-    zeta: np.ndarray
+    c: Array
+    h: Array
+    g: Array
+    dh: Array
+    dg: Array
+    p: Array  # W_hg' dg
+    y: Array
+    zeta: Array
     first: Any  # of the whitening layer
     ws: Any
 
@@ -185,11 +185,9 @@ def inspect(state, work, params):
         invert(state.M, state.H_hg)
 
 
-def unmixing(state: State) -> np.ndarray:
+def unmixing(state: State) -> Array:
     """W_yy^-1 W_hy (W_hg' W_hg)^-1 W_xh."""
-    return np.asarray(
-        solve_lateral(state.W_yy, state.W_hy) @ solve_lateral(state.M, state.W_xh)
-    )
+    return solve_lateral(state.W_yy, state.W_hy) @ solve_lateral(state.M, state.W_xh)
 
 
 RULE = register(
@@ -363,10 +361,7 @@ class TwoLayerNSM(OfThePaper, Network):
             W |= given_weights(self, W, positive_definite="W_yy")
             W_hg = W["W_hg"].astype(dtype)
             state = first_state(RULE, dtype, rng, W | {"M": W_hg.T @ W_hg})
-        eps = float(np.finfo(dtype).eps)
-        params = Params(
-            Exact(eps), self._chosen_guards(), 0, int(self.mean_window or 0), eps
-        )
+        params = self._params(dtype, self.mean_window or 0)
         rates = (
             Schedule(self.eta0, self.decay, self.power, 1.0),
             Schedule(self.whitening_eta0, self.whitening_decay),

@@ -270,7 +270,8 @@ class Separate(ReadingOptions):
         self.dtype = X.dtype
         console.note_input(reader)
         self.check_size()
-        if len(X) < n:
+        is_streamed = len(X) < n and self.method == "streaming"
+        if len(X) < n and not is_streamed:
             console.note(
                 f"{len(X):,} evenly spread samples of {n:,} are fitted (32 MiB)"
             )
@@ -280,7 +281,7 @@ class Separate(ReadingOptions):
                 f"{reader.n_missing:,} cells ({share:.2g} of all) are missing: they "
                 "are estimated by the fit"
             )
-        network = self.network = self.fit(X)
+        network = self.network = self.stream(X) if is_streamed else self.fit(X)
         energy = energies(X, network.transform(X), network.mixing_).sum(axis=1)
         self.fitted_with["unexplained"] = share_of(energy)
         self.fitted_with["residual"] = float(energy[0]) / X.size
@@ -332,6 +333,20 @@ class Separate(ReadingOptions):
             noise=float(self.noise) if is_level else self.noise,
         )
 
+    def stream(self, X: Any) -> Any:
+        """Learn from a large file block by block; X is a sample of it."""
+        from bionica.mixtures.cone.count import rough_cones
+        from bionica.mixtures.verdict.count import count_sources
+
+        d = self.n_sources or count_sources(X, rough_cones).n_sources
+        network = bionica.StreamingNICA(d, random_state=self.seed)
+        with self.console.progress("Learning", self.n) as advance:
+            for block in self.reader.blocks():
+                network.partial_fit(block)
+                advance(len(block))
+        network.diagnosis_ = network.diagnose(X)
+        return network
+
     def known_spectra(self, path: Path) -> Any:
         """Return the spectra of --known, a column each, and keep their names.
 
@@ -378,11 +393,17 @@ class Separate(ReadingOptions):
     def separate_stream(self) -> None:
         """Answer each sample with what was learned before it: of a pipe, or a file."""
         blocks = self.start_stream()
-        rows = IN_MEMORY // (8 * self.reader.n_features)
-        recent = deque[Any](maxlen=max(FIRST, min(self.horizon or rows, rows)))
+        rows = max(FIRST, IN_MEMORY // (8 * self.reader.n_features))
+        sample = io.RowSample(rows)
+        recent = deque[Any](maxlen=min(self.horizon or 0, rows))
         if self.from_pipe:
             self.stdin.defer_interrupts()
-        self.answer(self.network.partial_fit_transform, blocks, recent.extend)
+
+        def remember(block: Any) -> None:
+            sample.add(block)
+            recent.extend(block)
+
+        self.answer(self.network.partial_fit_transform, blocks, remember)
         if self.n:  # no sample that the model has learned from is lost
             self.save_model()
         if not self.is_complete:
@@ -390,7 +411,7 @@ class Separate(ReadingOptions):
         if self.n == 1:
             self.console.note("one sample is too few to judge by")
         else:
-            X = np.array(recent)
+            X = np.array(recent) if self.horizon else sample.sample()[0]
             self.network.diagnosis_ = self.network.diagnose(X)
             self.finish(X, ())
         if isinstance(self.stop, io.InputError):
@@ -597,7 +618,7 @@ class Separate(ReadingOptions):
         from bionica.core.page import figure_bytes
         from bionica.mixtures.report import write_separation
 
-        first = self.n - len(X) + 1 if self.horizon or self.from_pipe else 1
+        first = self.n - len(X) + 1 if self.horizon else 1
         figures = write_separation(
             self.report,
             self.network,

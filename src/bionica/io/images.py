@@ -11,14 +11,15 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from bionica.core.errors import InputError
+from bionica.core.errors import InputError, printable
 from bionica.io.columns import Array
 from bionica.io.matrix import MatrixReader
 from bionica.io.reader import (
+    PixelSize,
     ReadOptions,
     check_size,
     describe_attributes,
@@ -35,14 +36,24 @@ _INTENSITIES = ("MINISBLACK", "MINISWHITE", "RGB", "PALETTE")
 _JPEG = 7
 _ORIENTATION = 274  # number of this tag, in EXIF and in TIFF
 _NO_DATA = 42113  # of GDAL
+_MICROMETRES = {"nm": 1e-3, "µm": 1.0, "mm": 1e3}
 _DARKEST = 1e-6  # of the brightest pixel, in images of floats
 _SMALLER = "crop it, or save the mixtures as .npy or .h5"
+
+
+class Stack(NamedTuple):
+    """What an image file holds."""
+
+    pages: Array  # pages x height x width (x bands)
+    notes: list[str]
+    names: Sequence[str] = ()  # of the pages
+    pixel_size: PixelSize = None
 
 
 def open_images(paths: Sequence[Path], options: ReadOptions) -> MatrixReader:
     """Open several images of one shape, a TIFF of several pages, or one in colour."""
     name = str(paths[0]) if len(paths) == 1 else f"{len(paths)} images"
-    images, notes = _read_stack(paths)
+    images, notes, names, pixel_size = _read_stack(paths)
     if len(paths) > 1 and images.ndim == 4:
         notes.append(
             "they are in colour: an image is a mixture, and each colour of a pixel a"
@@ -58,7 +69,8 @@ def open_images(paths: Sequence[Path], options: ReadOptions) -> MatrixReader:
     matrix = images.reshape(len(images), -1)
     if options.optical_density:
         matrix = _absorbance(matrix, name)
-    names = [f"mixture_{i}" for i in range(1, len(images) + 1)]
+    if len(names) != len(images):
+        names = [f"mixture_{i}" for i in range(1, len(images) + 1)]
     if len(images) > images.shape[2] and len(paths) == 1:
         size = f"{len(images)} pages of {images.shape[1]} x {images.shape[2]} pixels"
         notes.append(
@@ -66,18 +78,20 @@ def open_images(paths: Sequence[Path], options: ReadOptions) -> MatrixReader:
             " each band as a page"
         )
     options = replace(options, axis=1)
-    reader = MatrixReader(name, lambda: matrix, options, names, notes)
+    reader = MatrixReader(name, lambda: matrix, options, [*names], notes)
     reader.image_shape = images.shape[1:]
+    reader.pixel_size = pixel_size
     return reader
 
 
-def _read_stack(paths: Sequence[Path]) -> tuple[Array, list[str]]:
-    """Return the images of all files, of one shape, and notes."""
+def _read_stack(paths: Sequence[Path]) -> Stack:
+    """Return the images and notes of all files, and what the last one states."""
     stacks = []
     notes = []
     for path in paths:
-        pages, said = _read(path)
-        notes += [note if len(paths) == 1 else f"{path}: {note}" for note in said]
+        file = _read(path)
+        pages = file.pages
+        notes += [note if len(paths) == 1 else f"{path}: {note}" for note in file.notes]
         stacks.append(pages[..., 0] if pages.shape[3:] == (1,) else pages)
         if len(paths) > 1 and len(pages) > 1:
             raise InputError(
@@ -90,7 +104,8 @@ def _read_stack(paths: Sequence[Path]) -> tuple[Array, list[str]]:
                 f"{path} is {shape}, and {paths[0]} {first}: give images of one shape"
             )
     # one stack may be mapped from disk, and is not copied
-    return stacks[0] if len(paths) == 1 else np.concatenate(stacks), notes
+    images = stacks[0] if len(paths) == 1 else np.concatenate(stacks)
+    return file._replace(pages=images, notes=notes)
 
 
 def _absorbance(matrix: Array, name: str) -> Array:
@@ -110,14 +125,13 @@ def _absorbance(matrix: Array, name: str) -> Array:
 
 def read_image(path: Path) -> Array:
     """Return the only image of a file, height x width (x colours)."""
-    pages, _ = _read(path)
+    pages = _read(path).pages
     if len(pages) > 1:
         raise InputError(f"{path} has {len(pages)} images: save each of them as a file")
     return pages[0]
 
 
-def _read(path: Path) -> tuple[Array, list[str]]:
-    """Return pages x height x width (x bands), and notes."""
+def _read(path: Path) -> Stack:
     with explain_errors(str(path)):
         return (_tiff if path.suffix.lower() in TIFF else _picture)(path)
 
@@ -125,7 +139,7 @@ def _read(path: Path) -> tuple[Array, list[str]]:
 # --- PNG, JPEG, BMP
 
 
-def _picture(path: Path) -> tuple[Array, list[str]]:
+def _picture(path: Path) -> Stack:
     """Read a PNG, JPEG or BMP."""
     pillow = import_optional("PIL.Image", "reading images")
     operations = import_optional("PIL.ImageOps", "reading images")
@@ -158,13 +172,13 @@ def _picture(path: Path) -> tuple[Array, list[str]]:
             if image.mode.startswith("P"):
                 image = image.convert("RGB")
             array = np.asarray(image)
-    return (array[..., :-1] if has_alpha else array)[np.newaxis], notes
+    return Stack((array[..., :-1] if has_alpha else array)[np.newaxis], notes)
 
 
 # --- TIFF
 
 
-def _tiff(path: Path) -> tuple[Array, list[str]]:
+def _tiff(path: Path) -> Stack:
     """Read the pages of a TIFF, which are copied to disk.
 
     Series are not asked for: those of OME may be in other files.
@@ -180,7 +194,7 @@ def _tiff(path: Path) -> tuple[Array, list[str]]:
         page = file.pages[0]
         images: Array = file.asarray(slice(None), out="memmap")
         images = images.reshape(-1, *page.shape)
-        notes = _describe(path, file)
+        notes, names, pixel_size = _describe(path, file)
         palette = page.colormap if _meaning(page) == "PALETTE" else None
         extra = page.extrasamples
     if skipped:
@@ -188,7 +202,7 @@ def _tiff(path: Path) -> tuple[Array, list[str]]:
     if palette is not None:
         check_size(str(path), 6 * images.size, _SMALLER)
         notes.append("the colours of its palette were read")
-        return np.moveaxis(palette[:, images], 0, 3), notes
+        return Stack(np.moveaxis(palette[:, images], 0, 3), notes)
     if "S" in page.axes:
         images = np.moveaxis(images, page.axes.index("S") + 1, 3)
         n_colours = images.shape[3] - len(extra)
@@ -196,7 +210,7 @@ def _tiff(path: Path) -> tuple[Array, list[str]]:
         if alpha:
             images = np.delete(images, alpha, axis=3)
             notes.append("its transparency was left out")
-    return images, notes
+    return Stack(images, notes, names, pixel_size)
 
 
 def _meaning(page: Any) -> Any:
@@ -231,8 +245,8 @@ def _check_pages(path: Path, file: Any) -> None:
         raise InputError(f"{path} holds colours as {meaning}: save it as RGB")
 
 
-def _describe(path: Path, file: Any) -> list[str]:
-    """Return notes of what a TIFF states."""
+def _describe(path: Path, file: Any) -> tuple[list[str], list[str], PixelSize]:
+    """Return notes, and the names and the pixel size that a TIFF states."""
     page = file.pages[0]
     notes = ["in it 0 is white"] if _meaning(page) == "MINISWHITE" else []
     orientation = page.tags.valueof(_ORIENTATION, 1)
@@ -243,19 +257,62 @@ def _describe(path: Path, file: Any) -> list[str]:
         )
     notes += describe_attributes({"missing_value": page.tags.valueof(_NO_DATA)})
     n_pages = len(file.pages)
+    names: list[str] = []
+    pixel_size = None
     if file.is_ome:
-        notes.append(
-            f"its OME metadata are not read: each of its {n_pages} pages is a mixture"
-        )
+        names, pixel_size = _ome(path, file.ome_metadata, n_pages, notes)
     stated = file.imagej_metadata or {}
     sizes = [int(stated.get(name, 1)) for name in ("channels", "slices", "frames")]
+    _check_planes(path, sizes, n_pages, notes)
+    return notes, names, pixel_size
+
+
+def _check_planes(
+    path: Path, sizes: Sequence[int], n_pages: int, notes: list[str]
+) -> None:
+    """Raise if the pages are channels at several depths or times.
+
+    If they are depths or times alone, add a note.
+    """
     channels, depths, times = sizes
-    if depths * times == 1 or math.prod(sizes) != n_pages:
-        return notes
+    if depths * times <= 1 or math.prod(sizes) != n_pages:
+        return
     what = f"its {n_pages} pages are {depths} depths and {times} times"
     if channels > 1:
         raise InputError(
             f"{path}: {what} of {channels} channels: save one depth and time, or put"
             " them side by side: a page for each channel"
         )
-    return [*notes, f"{what}, and are read as mixtures"]
+    notes.append(f"{what}, and are read as mixtures")
+
+
+def _ome(
+    path: Path, description: Any, n_pages: int, notes: list[str]
+) -> tuple[list[str], PixelSize]:
+    """Return the names of the channels, if these are the pages, and the pixel size.
+
+    Notes say what is not in the file.
+    """
+    parse = import_optional("defusedxml.ElementTree", "reading OME-TIFF").fromstring
+    pixels = parse(description).find(".//{*}Pixels")
+    if pixels is None:
+        return [], None
+    sizes = [int(pixels.get(f"Size{axis}", 1)) for axis in "CZT"]
+    _check_planes(path, sizes, n_pages, notes)
+    channels = pixels.findall("{*}Channel")
+    n_planes = math.prod(sizes)
+    samples = {int(channel.get("SamplesPerPixel", 1)) for channel in channels}
+    if n_planes > n_pages and samples <= {1}:
+        notes.append(
+            f"it holds {n_pages} of {n_planes} images: other files, which its OME"
+            " metadata name, are not opened"
+        )
+    names = [printable(channel.get("Name") or "") for channel in channels]
+    if not len(names) == n_pages == len({*names} - {""}):
+        names = []
+    height, width = [
+        float(pixels.get(f"PhysicalSize{axis}", 0))
+        * _MICROMETRES.get(pixels.get(f"PhysicalSize{axis}Unit", "µm"), 0.0)
+        for axis in "YX"
+    ]
+    return names, (height, width) if min(height, width) > 0 else None

@@ -25,6 +25,7 @@ from bionica.io.columns import Array, wavelengths_in
 
 # one array for each label column, each as long as the block beside it
 Labels = list[Array]
+PixelSize = tuple[float, float] | None  # height and width in micrometres
 
 LARGEST = 2**28  # bytes that are decoded at once
 _RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
@@ -221,6 +222,7 @@ class Reader(ExitStack):
     axis: int = 0  # the axis of the file that holds the samples
     n_samples: int | None = None  # known after `sample` and `read` at the latest
     image_shape: tuple[int, ...] | None = None  # if the samples are pixels
+    pixel_size: PixelSize = None
     decimal: str = "."  # the decimal point of text
     header: list[str] | None = None  # names of all columns of the file
     # For pipes, these are set after the first block.
@@ -341,7 +343,7 @@ class Reader(ExitStack):
     @property
     def layout(self) -> dict[str, Any]:
         """What `open_writer` takes to write sources as this input is laid out."""
-        names = ("image_shape", "label_names", "label_types", "decimal")
+        names = ("image_shape", "pixel_size", "label_names", "label_types", "decimal")
         return {name: getattr(self, name) for name in names}
 
     # --- samples

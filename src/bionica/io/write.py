@@ -26,7 +26,7 @@ from bionica.core.errors import OutputError
 from bionica.core.files import complete_files
 from bionica.io.columns import Array, wavelengths_in
 from bionica.io.images import IMAGES, TIFF
-from bionica.io.reader import import_optional
+from bionica.io.reader import PixelSize, import_optional
 from bionica.io.text import TEXT
 
 _SHEET = (1_048_576, 16_384)  # rows and columns that Excel opens
@@ -180,9 +180,27 @@ def _save_array(path: Path, suffix: str, rows: Array, name: str) -> None:
                 np.savez(file, **{name: rows})  # type: ignore[arg-type]
 
 
-def _save_tiff(path: Path, rows: Array, shape: tuple[int, ...]) -> None:
-    """Write a page for each source in float32."""
+def _save_tiff(
+    path: Path,
+    rows: Array,
+    shape: tuple[int, ...],
+    pixel_size: PixelSize,
+    channels: Sequence[str],
+) -> None:
+    """Write a page for each source in float32, as OME if it has channels."""
     tifffile = import_optional("tifffile", "writing TIFF")
+    form: dict[str, Any] = {}
+    if pixel_size:
+        form["resolution"] = (1e4 / pixel_size[1], 1e4 / pixel_size[0])
+        form["resolutionunit"] = "CENTIMETER"
+    if channels:
+        metadata = form["metadata"] = {
+            "axes": "CYXS"[: 1 + len(shape)],
+            "Channel": {"Name": [*channels]},
+        }
+        for axis, size in zip("YX", pixel_size or (), strict=False):
+            metadata[f"PhysicalSize{axis}"] = size
+            metadata[f"PhysicalSize{axis}Unit"] = "µm"
     tifffile.imwrite(
         path,
         (np.ascontiguousarray(source, np.float32).reshape(shape) for source in rows.T),
@@ -190,6 +208,8 @@ def _save_tiff(path: Path, rows: Array, shape: tuple[int, ...]) -> None:
         dtype=np.float32,
         photometric="rgb" if len(shape) == 3 else "minisblack",
         bigtiff=rows.size * 4 > 2**31,
+        ome=bool(channels),
+        **form,
     )
 
 
@@ -254,6 +274,7 @@ def open_writer(
     names: Sequence[str] | None = None,
     array: str = "sources",
     decimal: str = ".",
+    pixel_size: PixelSize = None,
 ) -> Iterator[Any]:
     """Open a file for sources in the format of its suffix.
 
@@ -261,7 +282,7 @@ def open_writer(
     complete. Text, sheets and Parquet hold the labels of the samples too; `label_types`
     are their types in Arrow, text by default. `names` are those of the sources, `array`
     that of an array in an .npz or HDF5, and `decimal` is the decimal point of text:
-    with a comma, a .csv has ; between numbers.
+    with a comma, a .csv has ; between numbers. `pixel_size` is that of `Reader`.
     """
     suffix = path.suffix.lower()
     check_format(path, "the output", images=image_shape is not None)
@@ -295,6 +316,7 @@ def open_writer(
                     stack = rows.reshape(*shape, n_sources)
                     _save_array(part, suffix, stack, array)
                 elif suffix in TIFF:
-                    _save_tiff(part, rows, shape)
+                    channels = names if path.stem.lower().endswith(".ome") else ()
+                    _save_tiff(part, rows, shape, pixel_size, channels)
                 else:
                     _save_pictures(parts, rows, shape)

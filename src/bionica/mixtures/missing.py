@@ -3,10 +3,13 @@
 With o the channels that a sample has, EM for s ~ N(0, I), not centred, and noise N(0,
 sigma^2):
 
-    C = (A_o' A_o + sigma^2 I)^{-1}                                        (1) for each sample
-    s = C A_o' x_o                                                         (2)
-    a_j = (sum_t s s' + sigma^2 C)^{-1} sum_t s x_j                        (3) row j of A, over the samples that have channel j
-    sigma^2 = <(x_j - a_j' s)^2 + sigma^2 a_j' C a_j>                      (4) over all cells that are there
+    C = (A_o' A_o + sigma^2 I)^{-1}                            (1)
+    s = C A_o' x_o                                             (2)
+    a_j = (sum_t s s' + sigma^2 C)^{-1} sum_t s x_j            (3)
+    sigma^2 = <(x_j - a_j' s)^2 + sigma^2 a_j' C a_j>          (4)
+
+(1) and (2) are of each sample, (3) is row j of A, over the samples that have channel j,
+and (4) is an average over all cells that are there.
 
 A missing cell becomes a_j' s, plus noise as large as the residual of its channel.
 Without this noise spectra are as accurate, but the noise of the outputs is found 7 to

@@ -91,7 +91,7 @@ def separate(
 
     Parameters
     ----------
-    X : array-like or Dask array of shape (n_samples, n_features), or a cube (y, x, n_features)
+    X : array-like or Dask array of shape (n_samples, n_features)
         Mixtures, mean included. The number of sources and the method are chosen on
         20,000 evenly spread samples at most.
     n_components : int or "auto", default="auto"

@@ -170,8 +170,9 @@ def tried_by(estimator: Any) -> set[str]:
 
 
 def names_of(estimator: Any) -> dict[str, Any]:
-    """The names of outputs and mixtures, as `Finding.text` takes them; mixtures may have
-    none.
+    """The names of outputs and mixtures, as `Finding.text` takes them.
+
+    Mixtures may have none.
     """
     mixtures = getattr(estimator, "feature_names_in_", ())
     return {

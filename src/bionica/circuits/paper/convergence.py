@@ -14,10 +14,6 @@ from bionica.circuits.sweep.table import Row
 #: A run has separated its matrix if the held-out SINR of the final network is above
 #: this, in dB.
 SEPARATED = 15.0
-_CELL = (
-    *("network", "setting", "condition", "runs", "separated"),
-    *("percent", "low", "high", "median_sinr"),
-)
 #: Heading and caption of each map.
 SECTIONS = {
     "convergence": (
@@ -60,14 +56,23 @@ def cells_of(rows: Sequence[Row]) -> list[Row]:
         key = row["network"], row["setting"], float(row["data"])
         groups.setdefault(key, []).append(sinr)
     cells = []
-    for key, scores in groups.items():
+    for (network, setting, condition), scores in groups.items():
         separated = sum(score > SEPARATED for score in scores)
-        runs = len(scores)
-        interval = binomtest(separated, runs).proportion_ci(method="wilson")
-        percents = (100 * separated / runs, *(100 * share for share in interval))
-        numbers = (*key, runs, separated, *percents, float(np.median(scores)))
-        cells.append(dict(zip(_CELL, numbers, strict=True)))
-    order = list(dict.fromkeys(row["network"] for row in rows))
+        interval = binomtest(separated, len(scores)).proportion_ci(method="wilson")
+        cells.append(
+            {
+                "network": network,
+                "setting": setting,
+                "condition": condition,
+                "runs": len(scores),
+                "separated": separated,
+                "percent": 100 * separated / len(scores),
+                "low": 100 * interval.low,
+                "high": 100 * interval.high,
+                "median_sinr": float(np.median(scores)),
+            }
+        )
+    order = [row["network"] for row in rows]
     return sorted(cells, key=lambda cell: order.index(cell["network"]))
 
 
@@ -75,14 +80,14 @@ def text_of(experiment: str, cells: Sequence[Row]) -> tuple[list[str], list[list
     """Return the heading and the rows of a table of all cells: percent, and its
     interval in brackets.
     """
-    conditions = dict.fromkeys(cell["condition"] for cell in cells)
+    heading = ["network", ""]
+    heading += dict.fromkeys(f"condition {cell['condition']:g}" for cell in cells)
     rows: dict[tuple[str, str], list[str]] = {}
     for cell in cells:
         key = name_of(cell["network"]), MAPS[experiment][cell["setting"]].label
         percents = f"{cell['percent']:.0f} ({cell['low']:.0f}-{cell['high']:.0f})"
-        rows.setdefault(key, []).append(percents)
-    heading = ["network", "", *(f"condition {condition:g}" for condition in conditions)]
-    return heading, [[*key, *row] for key, row in rows.items()]
+        rows.setdefault(key, [*key]).append(percents)
+    return heading, list(rows.values())
 
 
 def markdown(experiment: str, cells: Sequence[Row]) -> str:

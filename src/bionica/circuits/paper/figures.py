@@ -2,11 +2,11 @@
 appendix C, maps of convergence.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import groupby
-from math import isfinite, isqrt, log10, nan
+from math import inf, isqrt, log10
 from operator import itemgetter
 from typing import Any
 
@@ -20,7 +20,7 @@ from bionica.circuits.paper.plans import (
     NETWORKS,
     SETTINGS,
     Reproduction,
-    plans_of,
+    plan_of,
 )
 from bionica.circuits.sweep.plan import Case
 from bionica.circuits.sweep.run import learn
@@ -30,14 +30,16 @@ from bionica.core.plot import new_figure
 from bionica.core.whitening import leading
 
 Array = NDArray[Any]
+#: Value, text, and whether that is white, at each column and row of a table.
+Cells = dict[tuple[int, int], tuple[float, str, bool]]
 
 #: Points of a cloud of figure 1.
 N_POINTS = 1000
 _CLOUDS = {
-    "sources": "s",
-    "mixtures": "x",
-    "whitened mixtures": "h",
-    "recovered sources": "y",
+    "Sources": "s",
+    "Mixtures": "x",
+    "Whitened mixtures": "h",
+    "Recovered sources": "y",
 }
 # the sources that are followed: near these points; red, blue and orange, as the paper's
 _CORNERS = ((0.45, 2.6), (2.5, 0.55), (1.9, 1.9))
@@ -76,38 +78,36 @@ def _legend(figure: Any, axis: Any, columns: int) -> None:
 
 def error_figure(config: Reproduction, rows: Sequence[Row]) -> Any:
     """Draw the error curves of several settings side by side (the paper's figure 4)."""
-    settings = [
-        setting for setting in SETTINGS if setting in {row["setting"] for row in rows}
-    ]
+    settings = sorted({row["setting"] for row in rows}, key=list(SETTINGS).index)
     figure = new_figure(5.6 * len(settings), 4.8)
     axes = figure.subplots(1, len(settings), squeeze=False)[0]
     for axis, setting in zip(axes, settings, strict=True):
         _draw_errors(axis, [row for row in rows if row["setting"] == setting])
-        axis.set_title(SETTINGS[setting], fontsize=11)
+        axis.set_title(SETTINGS[setting])
     _legend(figure, axes[0], 3)
     return figure
 
 
 def _draw_errors(axis: Any, rows: Sequence[Row]) -> None:
     """Draw means and their confidence intervals, as the paper says."""
-    end = max((row["t"] for row in rows), default=1)
-    for network in dict.fromkeys(row["network"] for row in rows):
-        mine = [row for row in rows if row["network"] == network]
+    end = max([1, *(row["t"] for row in rows)])
+    tops = []
+    for network, group in groupby(rows, itemgetter("network")):
+        mine = list(group)
         label, color, line = LOOKS[network]
-        style = {"color": color, "label": label}
         t, mean, low, high = (
             [row[name] for row in mine] for name in ("t", "mean", "low", "high")
         )
         if len(mine) == 1:  # an offline method: one error for all times
-            axis.plot([1, end], [*mean, *mean], line, lw=1.2, zorder=1, **style)
+            axis.axhline(*mean, ls=line, lw=1.2, color=color, label=label)
         else:
             axis.fill_between(t, low, high, color=color, alpha=0.18, lw=0)
-            axis.plot(t, mean, line, lw=1.7, zorder=2, **style)
+            axis.plot(t, mean, line, lw=1.7, color=color, label=label)
+        if line == "-":
+            tops += high
     axis.set(xscale="log", yscale="log", xlim=(1, end), xlabel="samples, t")
     axis.set_ylabel("error(t), mean and 90 % interval")
-    axis.grid(alpha=0.25, which="major", linewidth=0.6)
-    axis.spines[["top", "right"]].set_visible(False)
-    tops = [row["high"] for row in rows if LOOKS[row["network"]][2] == "-"]
+    axis.grid(alpha=0.25)
     if tops:  # solid lines fill the frame; curves far above them may leave it
         axis.set_ylim(top=min(axis.get_ylim()[1], 2 * max(tops)))
 
@@ -123,12 +123,7 @@ def check_images(images: str | None) -> Array:
             f"{images} cannot be read ({error}): pass a folder of images or an .npy"
             " file"
         ) from error
-    side = isqrt(len(S))
-    if (
-        S.shape[1] != 3
-        or side**2 != len(S)
-        or len(datasets.natural_images(images, size=side)) != len(S)
-    ):
+    if S.shape[1] != 3 or isqrt(len(S)) ** 2 != len(S):
         raise ValueError(
             f"{images} holds {S.shape[1]} images of {len(S)} pixels: the paper's are 3"
             " square ones"
@@ -138,8 +133,7 @@ def check_images(images: str | None) -> Array:
 
 def _first_cases(config: Reproduction, experiment: str, setting: str) -> list[Case]:
     """The first run of each network of an experiment."""
-    config = replace(config, experiments=(experiment,), runs=1)
-    return plans_of(config)[experiment, setting].cases()
+    return plan_of(replace(config, runs=1), experiment, setting).cases()
 
 
 def scatter_figure(config: Reproduction, rows: Sequence[Row]) -> Any:
@@ -149,22 +143,19 @@ def scatter_figure(config: Reproduction, rows: Sequence[Row]) -> Any:
     *_, S, X, Y = learn(*_first_cases(config, "figure1", "d2"))
     whitened = X @ leading(X, 2).matrix.T
     clouds = (S, X, whitened, Y[:, metrics.match_sources(S, Y).permutation])
-    tracked = [
-        np.argmin(np.sum((S[:N_POINTS] - corner) ** 2, axis=1)) for corner in _CORNERS
-    ]
+    corners = np.array(_CORNERS)[:, None]
+    tracked = np.argmin(np.sum((S[:N_POINTS] - corners) ** 2, axis=2), axis=1)
     figure = new_figure(13.0, 3.6)
     axes = figure.subplots(1, 4)
     for axis, cloud, (name, symbol) in zip(axes, clouds, _CLOUDS.items(), strict=True):
-        axis.axhline(0, color="0.75", lw=0.8, zorder=0)
-        axis.axvline(0, color="0.75", lw=0.8, zorder=0)
+        for draw_line in (axis.axhline, axis.axvline):
+            draw_line(0, color="0.75", lw=0.8)
         axis.scatter(*cloud[:N_POINTS].T, s=5, color="0.45", alpha=0.5, lw=0)
         style = {"edgecolors": "white", "lw": 1.2, "zorder": 3}
         axis.scatter(*cloud[tracked].T, s=75, c=_TRACKED, **style)
-        axis.set_title(name.capitalize(), fontsize=11)
-        axis.set_xlabel(f"${symbol}_1$")
-        axis.set_ylabel(f"${symbol}_2$", rotation=0)
+        axis.set_title(name)
+        axis.set(xlabel=f"${symbol}_1$", ylabel=f"${symbol}_2$")
         axis.set_aspect("equal", adjustable="datalim")
-        axis.spines[["top", "right"]].set_visible(False)
     return figure
 
 
@@ -189,22 +180,20 @@ def images_figure(config: Reproduction, rows: Sequence[Row]) -> Any:
     mixtures = datasets.mix(S, datasets.paper_mixing("images"))[0]
     pictures = {"Sources": S, "Mixtures": mixtures}
     cases = _first_cases(config, "figure5", "images")
-    for case, title in zip(cases, ("Algorithm 1", "Algorithm 2"), strict=False):
+    for i, case in enumerate(cases[:2], 1):
         with suppress(DivergenceError):
             *_, presented, _, Y = learn(case)
             outputs = metrics.match_sources(presented, Y).permutation
-            last = np.arange(-len(S), 0)
-            pixels = np.asarray(case.data.order(case.seed))[last]
+            last = case.data.order(case.seed)[-len(S) :]
             recovered = np.empty_like(S)
-            recovered[pixels] = Y[last][:, outputs]
-            pictures[f"Recovered by\n{title}"] = recovered
+            recovered[last] = Y[-len(S) :, outputs]
+            pictures[f"Recovered by\nAlgorithm {i}"] = recovered
     figure = new_figure(12.5, 6.6)
-    side = isqrt(len(S))
     left, right = figure.subfigures(1, 2, width_ratios=(0.43, 0.57))
     grid = left.subplots(len(pictures), 3)
     for axes, (title, images) in zip(grid, pictures.items(), strict=True):
-        plot.images(images, (side, side), axes=axes)
-        axes[0].set_ylabel(title, fontsize=10)
+        plot.images(images, (isqrt(len(S)), isqrt(len(S))), axes=axes)
+        axes[0].set_ylabel(title)
     axis = right.subplots()
     _draw_errors(axis, rows)
     _legend(right, axis, 2)
@@ -212,72 +201,63 @@ def images_figure(config: Reproduction, rows: Sequence[Row]) -> Any:
 
 
 def _draw_cells(
-    axis: Any,
-    cells: Mapping[tuple[int, int], tuple[float, str, bool]],
-    columns: Sequence[str],
-    rows: Sequence[str],
-    size: int,
-    **options: Any,
+    axis: Any, cells: Cells, columns: Sequence[float], rows: list[str], **options: Any
 ) -> Any:
     """Draw a table as an image: the value, the text, and whether that is white, of each
     (column, row).
     """
-    values = np.full((len(rows), len(columns)), nan)
+    values = np.full((len(rows), len(columns)), inf)
     for (x, y), (value, text, is_white) in cells.items():
         values[y, x] = value
         color = "white" if is_white else "black"
-        axis.text(x, y, text, ha="center", va="center", fontsize=size, color=color)
-    image = axis.imshow(values, aspect="auto", **options)
-    axis.set_xticks(range(len(columns)), columns)
+        axis.text(x, y, text, ha="center", va="center", fontsize=8, color=color)
+    axis.set_xticks(range(len(columns)), [f"{column:g}" for column in columns])
     axis.set_yticks(range(len(rows)), rows)
-    return image
+    return axis.imshow(np.ma.masked_invalid(values), aspect="auto", **options)
 
 
 def grid_figure(config: Reproduction, rows: Sequence[Row]) -> Any:
     """Draw the error at every learning rate and decay, of several tau the best; rows
     are `results.grid_means`.
     """
-    finite = [row["error"] for row in rows if isfinite(row["error"])] or [1.0]
-    low = log10(min(finite))
-    high = min(0.0, log10(max(finite)))
+    low = min(0.0, *(log10(row["error"]) for row in rows))
     figure = new_figure(11.0, 8.9)
     axes = figure.subplots(2, 2)
     for axis, (network, group) in zip(
         axes.flat, groupby(rows, itemgetter("network")), strict=True
     ):
-        image = _draw_grid(axis, [*group], low, high)
-        axis.set_title(f"{label_of(network)}, d = 3", fontsize=10)
+        image = _draw_grid(axis, [*group], low)
+        axis.set_title(f"{label_of(network)}, d = 3")
     bar = figure.colorbar(image, ax=axes, shrink=0.6, pad=0.02)
     bar.set_label(r"$\log_{10}$ of the final error; 1 and more are drawn alike")
     figure.supxlabel(
         "square: best here; circle: the paper's choice; ×: diverged or forbidden",
-        fontsize=10,
     )
     return figure
 
 
-def _draw_grid(axis: Any, rows: Sequence[Row], low: float, high: float) -> Any:
-    """Draw the errors of a network; of several tau, the best."""
+def _draw_grid(axis: Any, rows: Sequence[Row], low: float) -> Any:
+    """Draw the errors of a network, the best of which is the first; of several tau, the
+    best.
+    """
     etas, decays = (sorted({row[name] for row in rows}) for name in ("eta0", "decay"))
-    cells: dict[tuple[int, int], tuple[float, str, bool]] = {}
+    cells: Cells = {}
     ring = {"fillstyle": "none", "markeredgewidth": 2}
-    for row in sorted(rows, key=itemgetter("error")):
+    for row in rows:
         place = decays.index(row["decay"]), etas.index(row["eta0"])
-        if not cells:
+        if row is rows[0]:
             axis.plot(*place, "s", markersize=38, color="#D62728", **ring)
         if row["paper"]:
             axis.plot(*place, "o", markersize=43, color="#FF7F0E", **ring)
-        if not isfinite(row["error"]):
-            cells.setdefault(place, (nan, "×", False))
-            continue
         value = log10(row["error"])
-        text = f"{row['error']:.2g}" if row["error"] < 100 else "> 100"
+        text = f"{row['error']:.2g}" if value < 2 else "> 100"
         if row["tau"] is not None:
             text += f"\nτ {row['tau']:g}"
-        cells.setdefault(place, (value, text, value > (low + high) / 2))
-    columns, lines = ([f"{value:g}" for value in values] for values in (decays, etas))
-    options = {"origin": "lower", "cmap": "viridis_r", "vmin": low, "vmax": high}
-    image = _draw_cells(axis, cells, columns, lines, 8, **options)
+        if value == inf:
+            text = "×"
+        cells.setdefault(place, (value, text, low / 2 < value < inf))
+    options = {"origin": "lower", "cmap": "viridis_r", "vmin": low, "vmax": 0}
+    image = _draw_cells(axis, cells, decays, [f"{eta:g}" for eta in etas], **options)
     axis.set(xlabel=r"$\gamma$", ylabel=r"$\eta_0$")
     return image
 
@@ -286,27 +266,26 @@ def map_figure(experiment: str, cells: Sequence[Row]) -> Any:
     """Draw a map: a panel for each network, a column for each condition number, the
     percentage in each cell.
     """
-    networks = list(dict.fromkeys(cell["network"] for cell in cells))
-    conditions = list(dict.fromkeys(cell["condition"] for cell in cells))
+    conditions = sorted({cell["condition"] for cell in cells})
     settings = list(MAPS[experiment])
-    columns = [f"{condition:g}" for condition in conditions]
-    labels = [MAPS[experiment][setting].label for setting in settings]
-    options = {"cmap": "cividis", "vmin": 0, "vmax": 100}
-    n_rows = -(-len(networks) // 4)
+    labels = [row.label for row in MAPS[experiment].values()]
+    panels = [(name, [*own]) for name, own in groupby(cells, itemgetter("network"))]
+    n_rows = -(-len(panels) // 4)
     figure = new_figure(12.5, n_rows * (0.5 + 0.36 * len(settings)) + 0.5)
     axes = figure.subplots(n_rows, 4, squeeze=False, sharex=True, sharey=True)
-    for axis, network in zip(axes.flat, networks, strict=False):
-        shown = {}
-        for cell in (cell for cell in cells if cell["network"] == network):
-            x = conditions.index(cell["condition"])
-            y = settings.index(cell["setting"])
+    for axis, (network, mine) in zip(axes.flat, panels, strict=False):
+        shown: Cells = {}
+        for cell in mine:
             percent = cell["percent"]
-            shown[x, y] = percent, f"{percent:.0f}", percent <= 50
-        image = _draw_cells(axis, shown, columns, labels, 9, **options)
-        axis.set_title(name_of(network), fontsize=10)
-        axis.tick_params(length=0)
-        axis.tick_params(axis="y", labelsize=9)
+            place = (
+                conditions.index(cell["condition"]),
+                settings.index(cell["setting"]),
+            )
+            shown[place] = percent, f"{percent:.0f}", percent <= 50
+        options = {"cmap": "cividis", "vmin": 0, "vmax": 100}
+        image = _draw_cells(axis, shown, conditions, labels, **options)
+        axis.set_title(name_of(network))
     bar = figure.colorbar(image, ax=axes, shrink=0.7, pad=0.01)
     bar.set_label("% of matrices separated")
-    figure.supxlabel("condition number of the mixing matrix", fontsize=10)
+    figure.supxlabel("condition number of the mixing matrix")
     return figure

@@ -114,9 +114,9 @@ def file_names(experiments: Sequence[str], target: str) -> list[str]:
     """
     prefix = "report" if target == "all" else target
     summary = "summary" if target == "all" else f"{target}-summary"
-    files = [f"{name}.{kind}" for name in experiments for kind in ("csv", "svg", "png")]
-    maps = [f"{name}.md" for name in experiments if name in MAPS]
-    return [f"{prefix}.html", f"{summary}.csv", *files, *maps]
+    kinds = ("csv", "svg", "png", "md")
+    files = [f"{name}.{kind}" for name in experiments for kind in kinds]
+    return [f"{prefix}.html", f"{summary}.csv", *files]
 
 
 def write_reproduction(
@@ -129,8 +129,10 @@ def write_reproduction(
     finals = final_rows(tables, "figure4", "figure5")
     means = grid_means(tables)
     best = best_settings(means)
-    runs = [*rows.get("figure4", []), *rows.get("figure5", [])]
+    runs = rows.get("figure4", []) + rows.get("figure5", [])
     claims = claims_of(runs, finals, best)
+    maps = {name: convergence.cells_of(rows[name]) for name in MAPS if name in rows}
+    cells = [{"experiment": name, **cell} for name in maps for cell in maps[name]]
     page_name, summary_name = file_names((), target)
     files: list[str] = []
     sections: Sections = []
@@ -139,34 +141,31 @@ def write_reproduction(
         write_own(folder / name, content)
         files.append(str(folder / name))
 
-    def add(name: str, heading: str, caption: str, figure: Any, numbers: str) -> None:
-        svg = figure_bytes(figure, "svg")
-        sections.append((heading, [picture(svg, caption), numbers]))
-        write(f"{name}.svg", svg)
-        write(f"{name}.png", figure_bytes(figure, "png"))
-        write(f"{name}.csv", table_bytes(rows[name]))
-
     if claims:
-        statements = table(_CLAIMS, [tuple(claim.values()) for claim in claims])
-        sections.append(("The paper's statements and our runs", [statements]))
-    maps = {name: convergence.cells_of(rows[name]) for name in MAPS if name in rows}
-    cells = [{"experiment": name, **cell} for name in maps for cell in maps[name]]
+        statements = [table(_CLAIMS, [tuple(claim.values()) for claim in claims])]
+        sections.append(("The paper's statements and our runs", statements))
     if finals or cells:
         write(summary_name, table_bytes(finals or cells))
-    for name, (heading, draw, caption) in _SECTIONS.items():
-        if name == "table1" and name in rows:
-            add(name, heading, caption, draw(config, means), _table(_GRID, best))
-        elif name in rows:
-            figure = draw(config, rows_of(tables, name, Table.curves))
-            errors = _table(_ERRORS, final_rows(tables, name))
-            add(name, heading, caption, figure, errors)
-    for name, mine in maps.items():
-        write(f"{name}.md", convergence.markdown(name, mine).encode())
-        numbers = table(*convergence.text_of(name, mine))
-        figure = figures.map_figure(name, mine)
-        add(name, *convergence.SECTIONS[name], figure, numbers)
-    provenance = table((), _provenance(config, tables))
-    sections.append(("Where the numbers come from", [provenance]))
+    for name in config.experiments:
+        if name in maps:
+            heading, caption = convergence.SECTIONS[name]
+            write(f"{name}.md", convergence.markdown(name, maps[name]).encode())
+            numbers = table(*convergence.text_of(name, maps[name]))
+            figure = figures.map_figure(name, maps[name])
+        else:
+            heading, draw, caption = _SECTIONS[name]
+            drawn, numbers = means, _table(_GRID, best)
+            if name != "table1":
+                drawn = rows_of(tables, name, Table.curves)
+                numbers = _table(_ERRORS, final_rows(tables, name))
+            figure = draw(config, drawn)
+        drawings = {kind: figure_bytes(figure, kind) for kind in ("svg", "png")}
+        sections.append((heading, [picture(drawings["svg"], caption), numbers]))
+        for kind, drawing in drawings.items():
+            write(f"{name}.{kind}", drawing)
+        write(f"{name}.csv", table_bytes(rows[name]))
+    where = [table((), _provenance(config, tables))]
+    sections.append(("Where the numbers come from", where))
     write(page_name, page("The paper, reproduced", _LEAD, sections).encode())
     results = {"errors": finals, "grid": best, "claims": claims, "cells": cells}
     return {"report": str(folder / page_name), "files": files, **results}

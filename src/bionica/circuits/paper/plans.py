@@ -1,9 +1,10 @@
 """The paper's experiments as plans of a sweep, and offline references for them."""
 
 import tomllib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,19 +48,24 @@ class MapRow:
 
 
 #: Networks without tuning, beside those with the settings of table 1.
-UNTUNED = ("InterneuronNICA", "TwoCompartmentNICA", "LocalNICA", "StreamingNICA")
+UNTUNED = [
+    {"name": "InterneuronNICA", "label": "InterneuronNICA untuned"},
+    {"name": "TwoCompartmentNICA", "label": "TwoCompartmentNICA untuned"},
+    {"name": "LocalNICA"},
+    {"name": "StreamingNICA"},
+]
 #: Matrices of a cell of a map, and samples that its networks are scored on.
 MATRICES = 30
 HELD_OUT = 5000
-_SCALES = {"a third": 1 / 3, "three times": 3.0}
 #: Not in the paper: where the networks converge. The maps and their rows; those after
 #: the second are run with --full.
 MAPS: dict[str, dict[str, MapRow]] = {
     "convergence": {f"d{d}": MapRow(f"d = {d}", d) for d in (2, 3, 5, 10, 20)},
     "convergence-scale": {
-        f"d{d}-{i}": MapRow(f"d = {d}, {name}", d, scale=scale)
-        for d in (3, 10)
-        for i, (name, scale) in enumerate(_SCALES.items())
+        "d3-0": MapRow("d = 3, a third", 3, scale=1 / 3),
+        "d3-1": MapRow("d = 3, three times", 3, scale=3.0),
+        "d10-0": MapRow("d = 10, a third", 10, scale=1 / 3),
+        "d10-1": MapRow("d = 10, three times", 10, scale=3.0),
     },
     "convergence-sources": {
         f"{kind}-d{d}": MapRow(f"{kind.replace('_', '-')}, d = {d}", d, kind)
@@ -92,10 +98,14 @@ class Reproduction:
 
 def plans_of(config: Reproduction) -> dict[tuple[str, str], Plan]:
     """Return the plan of every experiment and setting, the long ones first."""
-    settings = {"figure1": ["d2"], "figure4": ["d10", "d3"], "figure5": ["images"]}
-    settings |= {name: [*rows] for name, rows in MAPS.items()}
+    settings: dict[str, Iterable[str]] = {
+        "figure1": ["d2"],
+        "figure4": ["d10", "d3"],
+        "figure5": ["images"],
+        **MAPS,
+    }
     return {
-        (name, setting): _plan(config, name, setting)
+        (name, setting): plan_of(config, name, setting)
         for name in config.experiments
         for setting in settings.get(name, ["d3"])
     }
@@ -105,30 +115,32 @@ def _map_plan(config: Reproduction, row: MapRow) -> Plan:
     """Every matrix has its own sources and initial weights; the settings of table 1 are
     those of the nearer of d = 3 and 10.
     """
-    nearer: Literal["d3", "d10"] = "d3" if row.d < 6.5 else "d10"
+    nearer: Any = "d3" if row.d < 6.5 else "d10"
     paper = np.linalg.norm(datasets.paper_mixing(nearer))
     rms = float(row.scale * paper / np.sqrt(SOURCES[nearer] * row.d))
     T = config.n_samples * row.times_samples
     data = {"kind": row.kind, "d": row.d, "T": T, "held_out": HELD_OUT}
     tuned = {"published": nearer, "params": {"n_components": row.d}}
     networks = [{"name": name, **tuned} for name in NETWORKS]
-    networks += [
-        {"name": name, "label": f"{name} untuned" if name in NETWORKS else name}
-        for name in UNTUNED
-    ]
     entries = [
         {"name": f"{c:g}", "mixing": {"condition": c, "rms": rms}, **data}
         for c in row.conditions
     ]
     seeds = list(range(config.seed, config.seed + config.runs))
-    return Plan.from_dict({"seeds": seeds, "data": entries, "network": networks})
+    return Plan.from_dict(
+        {"seeds": seeds, "data": entries, "network": [*networks, *UNTUNED]}
+    )
 
 
-def _plan(config: Reproduction, experiment: str, setting: str) -> Plan:
+def plan_of(config: Reproduction, experiment: str, setting: str) -> Plan:
+    """Return the plan of an experiment and setting."""
     if experiment in MAPS:
         return _map_plan(config, MAPS[experiment][setting])
-    most = {"figure1": 1, "figure2": 1, "figure3": 1, "table1": GRID_RUNS}
-    runs = min(config.runs, most.get(experiment, config.runs))
+    runs = config.runs
+    if experiment == "table1":
+        runs = min(runs, GRID_RUNS)
+    elif experiment in ("figure1", "figure2", "figure3"):
+        runs = 1
     data: dict[str, Any] = {"name": setting, "kind": "sparse_uniform"}
     if setting == "images":
         data |= {"kind": "images", "path": config.images, "epochs": EPOCHS}
@@ -152,17 +164,16 @@ def _networks(
     if experiment == "figure1":
         return [{"name": "BatchNICA"}]
     if experiment == "table1":
-        grid = tomllib.loads(paper_grid())["network"]
-        return [network | {"published": setting} for network in grid]
-    names = {"figure2": NETWORKS[:1], "figure3": NETWORKS[1:2]}
-    networks = [
-        {"name": name, "published": setting} for name in names.get(experiment, NETWORKS)
-    ]
-    if config.with_ours and experiment not in names:
-        floor = {"name": f"{__name__}:CorrelationFloor", "label": "correlation floor"}
-        untuned = [{"name": n, "label": f"{n} untuned"} for n in NETWORKS[:2]]
-        networks += [{"name": "LocalNICA"}, {"name": "StreamingNICA"}]
-        networks += [*untuned, {"name": "BatchNICA"}, floor]
+        return tomllib.loads(paper_grid())["network"]
+    networks = [{"name": name, "published": setting} for name in NETWORKS]
+    if experiment == "figure2":
+        return networks[:1]
+    if experiment == "figure3":
+        return networks[1:2]
+    if config.with_ours:
+        floor = f"{__name__}:CorrelationFloor"
+        networks += [*UNTUNED, {"name": "BatchNICA"}]
+        networks.append({"name": floor, "label": "correlation floor"})
     return networks
 
 

@@ -5,6 +5,7 @@ and the paper's statements beside them.
 from collections.abc import Callable, Iterable, Mapping
 from itertools import groupby, product
 from operator import itemgetter
+from typing import Any
 
 import numpy as np
 
@@ -60,6 +61,10 @@ def grid_means(tables: Tables) -> list[Row]:
     return means
 
 
+def _hyperparameters_of(row: Row) -> str:
+    return ", ".join(f"{row[key]:g}" for key in _HYPERPARAMETERS if row[key])
+
+
 def best_settings(means: list[Row]) -> list[Row]:
     """The best setting of each network beside the paper's, with the rank of the
     paper's; `means` are as from `grid_means`.
@@ -67,23 +72,18 @@ def best_settings(means: list[Row]) -> list[Row]:
     rows = []
     for network, group in groupby(means, itemgetter("network")):
         mine = list(group)
-        first = mine[0]
-        rank, paper = next((i, row) for i, row in enumerate(mine, 1) if row["paper"])
-        best, printed = (
-            ", ".join(f"{row[key]:g}" for key in _HYPERPARAMETERS if row[key])
-            for row in (first, paper)
-        )
+        paper = next(row for row in mine if row["paper"])
         rows.append(
             {
                 "network": network,
-                "best": best,
-                "error": first["error"],
-                "paper": printed,
+                "best": _hyperparameters_of(mine[0]),
+                "error": mine[0]["error"],
+                "paper": _hyperparameters_of(paper),
                 "paper_error": paper["error"],
-                "paper_rank": rank,
+                "paper_rank": mine.index(paper) + 1,
                 "settings": len(mine),
                 "failed": sum(row["failed"] > 0 for row in mine),
-                "runs": first["runs"],
+                "runs": mine[0]["runs"],
             }
         )
     return rows
@@ -99,15 +99,14 @@ def claims_of(runs: list[Row], finals: list[Row], best: list[Row]) -> list[Row]:
     rows = []
     for setting in ("d3", "d10", "images"):
         mine = {row["network"]: row for row in finals if row["setting"] == setting}
-        means = [mine[name]["mean"] for name in NETWORKS if name in mine]
-        if len(means) < len(NETWORKS) or None in means:
+        if any(mine.get(name, {}).get("mean") is None for name in NETWORKS):
             continue
         last = {(r["network"], r["seed"]): r for r in runs if r["setting"] == setting}
-        ends = [*last.values()]  # times ascend
+        # times ascend
         where = "Figure 5" if setting == "images" else f"Figure 4, {SETTINGS[setting]}"
-        rows.append(_ranking(where, mine, ends))
+        rows.append(_ranking(where, mine, last))
         if setting == "images":
-            rows.append(_recovered(mine, ends))
+            rows.append(_recovered(mine, [*last.values()]))
     return rows + [_hyperparameters(row) for row in best]
 
 
@@ -116,7 +115,7 @@ def _claim(where: str, paper: str, ours: str, exceptions: int, most: int) -> Row
     return {"where": where, "paper": paper, "ours": ours, "agrees": agrees}
 
 
-def _ranking(where: str, mine: dict[str, Row], ends: list[Row]) -> Row:
+def _ranking(where: str, mine: dict[str, Row], last: dict[Any, Row]) -> Row:
     """The claim of the summary: both compared methods outperform both single-layer
     networks.
     """
@@ -125,19 +124,21 @@ def _ranking(where: str, mine: dict[str, Row], ends: list[Row]) -> Row:
         errors = sorted((mine[name][key], label_of(name)) for name in NETWORKS)
         return ", ".join(f"{label} {error:.2g}" for error, label in errors)
 
-    runs: dict[int, dict[str, float]] = {}
-    for row in ends:
-        error = np.inf if row["error"] is None else row["error"]
-        runs.setdefault(row["seed"], {})[row["network"]] = error
+    def error(network: str, seed: int) -> float:
+        error = last[network, seed]["error"]
+        return np.inf if error is None else error
+
+    seeds = {seed for _, seed in last}
     wins = sum(
-        max(run[name] for name in _COMPARED) < min(run[name] for name in _SINGLE)
-        for run in runs.values()
+        max(error(name, seed) for name in _COMPARED)
+        < min(error(name, seed) for name in _SINGLE)
+        for seed in seeds
     )
     pairs = [*product(_SINGLE, _COMPARED)]
     exceptions = sum(mine[a]["mean"] <= mine[b]["mean"] for a, b in pairs)
     text = (
         f"Mean errors, best first: {ranked('mean')}. Both methods are ahead of both"
-        f" networks in {wins} of {len(runs)} runs. Over the last tenth of the samples,"
+        f" networks in {wins} of {len(seeds)} runs. Over the last tenth of the samples,"
         f" without the start: {ranked('last_tenth')}."
     )
     paper = (

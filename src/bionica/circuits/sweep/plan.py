@@ -12,10 +12,10 @@ import hashlib
 import inspect
 import json
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property, lru_cache, partial
 from importlib import import_module
 from itertools import product
 from operator import attrgetter
@@ -32,21 +32,47 @@ from bionica.core.blocks import check_finite
 
 Params = tuple[tuple[str, Any], ...]
 
+_RANDOM = (
+    "sparse_uniform",
+    "exponential",
+    "half_normal",
+    "gamma",
+    "odor",
+    "abundances",
+)
+_MIXED = ("mixing", "n_mixtures", "snr_db")
+_DRAWN = (*_MIXED, "held_out")
+#: The keys that each kind of data needs, and those that it may have.
+_KEYS: dict[str, Any] = {
+    **dict.fromkeys(_RANDOM, (("d", "T"), _DRAWN)),
+    "copula_uniform": (("d", "T", "rho"), ("df", *_DRAWN)),
+    "odors": (("d", "T"), ("n_mixtures", "snr_db", "held_out")),
+    "images": ((), ("path", "names", "size", *_MIXED)),
+    "file": (("mixtures", "sources"), ()),
+}
+
 
 def _check(holds: Any, key: str, value: Any, remedy: str) -> None:
     if not holds:
         raise ValueError(f"{key} = {value!r}: {remedy}")
 
 
+def _check_keys(table: Mapping[str, Any], needed: Any, optional: Any) -> None:
+    remedy = f"unknown key: choose from {', '.join((*needed, *optional))}"
+    for key, value in table.items():
+        _check(key in needed or key in optional, key, value, remedy)
+    for key in needed:
+        _check(key in table, key, None, f"it is missing: give {', '.join(needed)}")
+
+
 def _integer(value: Any, key: str, least: int = 1) -> int:
     """Return an integer of at least `least`; 1e5 is one."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    is_integer = is_number and value % 1 == 0 and value >= least
+    is_integer = type(value) in (int, float) and value % 1 == 0 and value >= least
     _check(is_integer, key, value, f"give a whole number from {least} on")
     return int(value)
 
 
-def _integers(value: Any, key: str, least: int) -> int | tuple[int, ...]:
+def _integers(value: Any, key: str, least: int) -> Any:
     if isinstance(value, list | tuple):
         return tuple(_integer(number, key, least) for number in value)
     return _integer(value, key)
@@ -66,45 +92,20 @@ def errors_named(where: str) -> Iterator[None]:
     """Say in an error which part of the plan is wrong."""
     try:
         yield
-    except (
-        AttributeError,
-        ImportError,
-        OSError,
-        RecursionError,
-        TypeError,
-        ValueError,
-    ) as error:
+    except Exception as error:
         raise ValueError(f"{where}: {error}") from error
 
 
-def _check_keys(
-    table: Mapping[str, Any], needed: Sequence[str], optional: Sequence[str]
-) -> None:
-    keys = (*needed, *optional)
-    remedy = f"unknown key: choose from {', '.join(keys)}"
-    for key, value in table.items():
-        _check(key in keys, key, value, remedy)
-    for key in needed:
-        _check(key in table, key, None, f"it is missing: give {', '.join(needed)}")
-
-
-def _read(
-    body: Mapping[str, Any], key: str, read: Callable[[Mapping[str, Any]], Any]
-) -> list[Any]:
+def _read(body: Mapping[str, Any], key: str, read: Callable[..., Any]) -> Any:
     """Read every table of [[key]]; an error names its number."""
     tables = body.get(key, ())
-    entries = []
-    are_tables = isinstance(tables, list | tuple) and all(
-        isinstance(table, Mapping) for table in tables
-    )
+    are_tables = isinstance(tables, list | tuple)
     _check(are_tables, key, tables, f"give tables, each under [[{key}]]")
+    entries = []
     for i, table in enumerate(tables):
         with errors_named(f"{key}[{i}]"):
-            for text in ("name", "label", "published"):
-                value = table.get(text, "")
-                _check(isinstance(value, str), text, value, "give a string")
-            entries.append(read(table))
-    return entries
+            entries.append(read(**table))
+    return tuple(entries)
 
 
 def find_estimator(name: Any) -> Any:
@@ -122,8 +123,8 @@ def find_estimator(name: Any) -> Any:
         ) from error
     learns = is_online(cls) or hasattr(cls, "fit_transform")
     if not (learns and hasattr(cls, "get_params")):
-        public = {each: getattr(bionica, each) for each in bionica.__all__}
-        ours = [each for each in public if hasattr(public[each], "fit_transform")]
+        public = bionica.__all__
+        ours = [p for p in public if hasattr(getattr(bionica, p), "fit_transform")]
         raise ValueError(
             f"name = {name!r} is not an estimator: choose from {', '.join(ours)}, or"
             " give module:Class with get_params, and partial_fit_transform or"
@@ -146,43 +147,22 @@ def source_digest(cls: Any) -> str:
 
     An edit makes new cases: a result of other code is not taken for one of this.
     """
-    files = set(Path(bionica.__file__).parent.rglob("*.py"))
     package = cls.__module__.partition(".")[0]
-    if package != "bionica":
-        bases = (b for b in cls.__mro__ if b.__module__.partition(".")[0] == package)
-        try:
-            files |= {Path(inspect.getfile(base)) for base in bases}
-        except (OSError, TypeError):  # a notebook
-            return uuid4().hex
-    return _digest(sorted(files))
+    bases = (b for b in cls.__mro__ if b.__module__.partition(".")[0] == package)
+    try:
+        files = {Path(inspect.getfile(base)) for base in bases}
+    except (OSError, TypeError):  # a notebook
+        return uuid4().hex
+    files.update(Path(bionica.__file__).parent.rglob("*.py"))
+    return _digest((), *(file.read_bytes() for file in sorted(files)))
 
 
-def _digest(files: Iterable[Path]) -> str:
-    digests = [hashlib.sha256(file.read_bytes()).digest() for file in files]
-    return hashlib.sha256(b"".join(digests)).hexdigest()[:16]
-
-
-_RANDOM = "sparse_uniform", "exponential", "half_normal", "gamma", "odor", "abundances"
-_MIXED = ("mixing", "n_mixtures", "snr_db")
-_DRAWN = (*_MIXED, "held_out")
-#: The keys that each kind needs, and those that it may have.
-_KEYS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    **dict.fromkeys(_RANDOM, (("d", "T"), _DRAWN)),
-    "copula_uniform": (("d", "T", "rho"), ("df", *_DRAWN)),
-    "odors": (("d", "T"), ("n_mixtures", "snr_db", "held_out")),
-    "images": ((), ("path", "names", "size", *_MIXED)),
-    "file": (("mixtures", "sources"), ()),
-}
-_PATHS = ("path", "mixtures", "sources")
-
-
-class RandomMixing(NamedTuple):
-    """`mixing = {condition = 30, rms = 1.0}`: the arguments of
-    `datasets.random_mixing`.
-    """
-
-    condition: float
-    rms: float = 1.0
+def _digest(described: Any, *contents: bytes) -> str:
+    """Digest of what JSON describes, and of the contents of files."""
+    digest = hashlib.sha256(json.dumps(described).encode())
+    for content in contents:
+        digest.update(content)
+    return digest.hexdigest()[:16]
 
 
 class CaseData(NamedTuple):
@@ -196,48 +176,46 @@ class CaseData(NamedTuple):
     held_out_X: np.ndarray
     A: np.ndarray | None
 
-    @property
-    def condition(self) -> float | None:
-        """Condition number of the mixing matrix, None if that is not known."""
-        return None if self.A is None else float(np.linalg.cond(self.A))
-
 
 def _make(
-    kind: Any, seed: int, **options: Any
-) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Return sources (n, d), mixtures (n, k) and the mixing matrix of one presentation;
-    the last `held_out` are held out.
+    kind: str,
+    seed: int,
+    *,
+    T: int = 0,
+    held_out: int = 0,
+    d: int = 0,
+    mixing: Any = None,
+    n_mixtures: Any = None,
+    snr_db: Any = None,
+    **options: Any,
+) -> tuple[Any, Any, Any]:
+    """Return sources (n, d), mixtures (n, k) and the mixing matrix, if known, of one
+    presentation; the last `held_out` are held out.
     """
     if kind == "file":
-        S, X = (
-            np.asarray(np.lib.format.open_memmap(options[name], mode="r"))
-            for name in ("sources", "mixtures")
-        )
+        X, S = (np.load(options[key], mmap_mode="r") for key in ("mixtures", "sources"))
         if X.ndim != 2 or S.ndim != 2 or X.size == 0 or len(S) != len(X):
             raise ValueError(
                 f"mixtures have shape {X.shape} and sources {S.shape}: both have a row"
                 " for each sample"
             )
         return S, X, None
-    mixing, n_mixtures, snr_db = (options.pop(key, None) for key in _MIXED)
-    T = options.pop("T", 0) + options.pop("held_out", 0)
-    d = options.pop("d", 0)
     A = None
     if kind == "images":
         S = datasets.natural_images(**options)
         mixing = mixing or ("images" if S.shape[1] == 3 else None)
     elif kind == "odors":
-        S, A = datasets.odors(T, d, n_mixtures or max(21, d), rng=seed, **options)
+        S, A = datasets.odors(T + held_out, d, n_mixtures or max(21, d), rng=seed)
     elif kind == "copula_uniform":
-        S = datasets.copula_uniform(T, d, rng=seed, **options)
+        S = datasets.copula_uniform(T + held_out, d, rng=seed, **options)
     else:
-        S = datasets.random_sources(kind, T, d, rng=seed, **options)
+        S = datasets.random_sources(kind, T + held_out, d, rng=seed)
+    d = S.shape[1]
     # Random numbers of their own: the mixing does not depend on how many were drawn for
     # the sources.
     rng = np.random.default_rng([seed, 1])
-    if isinstance(mixing, RandomMixing):
-        shape = (n_mixtures or S.shape[1], S.shape[1])
-        A = datasets.random_mixing(*shape, **mixing._asdict(), rng=rng)
+    if isinstance(mixing, Mapping):
+        A = datasets.random_mixing(n_mixtures or d, d, **mixing, rng=rng)
     elif mixing not in (None, "random"):
         is_named = isinstance(mixing, str)
         A = datasets.paper_mixing(mixing) if is_named else np.asarray(mixing)
@@ -248,97 +226,108 @@ def _make(
 class DataEntry:
     """One entry of `[[data]]`; see docs/guides/sweep.md for the keys.
 
-    d sources and k mixtures, `n_samples` in all presentations. `digest` is that of the
-    contents of its files.
+    d sources and k mixtures, `n_samples` in all presentations; `held_out` samples are
+    drawn in addition, and not learned from. `digest` is that of all that the data
+    depend on, and `options` are the arguments of `_make`.
     """
 
     name: str
     kind: str
-    options: Params
-    d: int
-    k: int
-    n_samples: int
-    digest: str
+    options: dict[str, Any] = field(compare=False)
     epochs: int
     shuffle: bool
     seed: int | None
+    digest: str
+    d: int
+    k: int
+    n_samples: int
 
     @classmethod
-    def read(cls, folder: Path, entry: Mapping[str, Any]) -> "DataEntry":
+    def read(
+        cls,
+        folder: Path,
+        kind: Any = None,
+        name: str = "",
+        epochs: Any = 1,
+        shuffle: Any = None,
+        seed: Any = None,
+        **options: Any,
+    ) -> "DataEntry":
         """Check an entry by making its first two samples; paths are relative to
         `folder`.
         """
-        keys = dict(entry)
-        kind = keys.pop("kind", None)
         _check(kind in list(_KEYS), "kind", kind, f"choose from {', '.join(_KEYS)}")
-        common = {"name": None, "epochs": 1, "shuffle": kind == "images", "seed": None}
-        _check_keys(keys, _KEYS[kind][0], (*_KEYS[kind][1], *common))
-        name, epochs, shuffle, seed = (
-            keys.pop(key, default) for key, default in common.items()
-        )
+        _check_keys(options, *_KEYS[kind])
+        shuffle = kind == "images" if shuffle is None else shuffle
         _check(shuffle in (True, False), "shuffle", shuffle, "give true or false")
         epochs = _integer(epochs, "epochs")
-        seed = seed if seed is None else _integer(seed, "seed", 0)
-        options = {key: _hashable(value) for key, value in keys.items()}
-        mixing = keys.get("mixing")
-        if isinstance(mixing, Mapping):
-            _check_keys(mixing, ("condition",), ("rms",))
-            options["mixing"] = RandomMixing(**mixing)
+        seed = None if seed is None else _integer(seed, "seed", 0)
+        options = {key: _hashable(value) for key, value in options.items()}
         for key in {"d", "T", "n_mixtures", "held_out"} & options.keys():
             options[key] = _integer(options[key], key)
-        files: list[Path] = []
-        for key in _PATHS:
+        described = (
+            kind,
+            sorted(options.items()),
+            epochs,
+            shuffle,
+            seed,
+        )
+        for key in ("path", "mixtures", "sources"):
             if options.get(key):
-                path = folder / Path(options[key]).expanduser()
-                options[key] = str(path.resolve(strict=True))
-                files += sorted(path.iterdir()) if path.is_dir() else [path]
-        digest = _digest(filter(Path.is_file, files))
-        if "T" in options:
-            S, X, _ = _make(kind, 0, **options | {"T": 2, "held_out": 0})
-            default = f"{kind}-d{S.shape[1]}"
-        else:
-            S, X, _ = _make(kind, 0, **options)
-            default = Path(options.get("mixtures", kind)).stem
+                options[key] = folder.resolve() / Path(options[key]).expanduser()
+        few = {"T": 2, "held_out": 0} if "T" in options else {}
+        S, X, _ = _make(kind, 0, **options | few)
+        digest = _digest(described, S.tobytes(), X.tobytes())
+        d = S.shape[1]
+        if not name:
+            name = f"{kind}-d{d}" if few else Path(options.get("mixtures", kind)).stem
+        sizes = (d, X.shape[1], epochs * options.get("T", len(X)))
         return cls(
-            name=name or default,
-            kind=kind,
-            options=tuple(options.items()),
-            d=S.shape[1],
-            k=X.shape[1],
-            n_samples=epochs * options.get("T", len(X)),
-            digest=digest,
-            epochs=epochs,
-            shuffle=shuffle,
-            seed=seed,
+            name,
+            kind,
+            options,
+            epochs,
+            shuffle,
+            seed,
+            digest,
+            *sizes,
         )
 
     @property
-    def held_out(self) -> int:
+    def held_out(self) -> Any:
         """The number of samples that are drawn in addition, and not learned from."""
-        return int(dict(self.options).get("held_out", 0))
+        return self.options.get("held_out", 0)
 
     def load(self, seed: int, dtype: str) -> CaseData:
         """Return the data of a seed."""
-        S, X, A = _make(self.kind, seed, **dict(self.options))
+        S, X, A = _make(self.kind, seed, **self.options)
         X = np.asarray(X, dtype=dtype, order="C")
         check_finite(X, 0, f"the data {self.name!r}")
         T = len(X) - self.held_out
         S, held_out_S = np.split(np.asarray(S, dtype=np.float64), [T])
         X, held_out_X = np.split(X, [T])
         order = self.order(seed)
-        if order is not None:
-            S, X = S[order], X[order]
-        return CaseData(S, X, held_out_S, held_out_X, A)
+        return CaseData(
+            S[order],
+            X[order],
+            held_out_S,
+            held_out_X,
+            A,
+        )
 
-    def order(self, seed: int) -> np.ndarray | None:
-        """Return the order of presentation, or None for the order of the data."""
+    def order(self, seed: int) -> np.ndarray:
+        """Return the order of presentation."""
         T = self.n_samples // self.epochs
         if not self.shuffle:
-            return None if self.epochs == 1 else np.tile(np.arange(T), self.epochs)
+            return np.tile(np.arange(T), self.epochs)
         # Sources that are drawn have used this seed already.
         own_seed = seed if self.kind in ("images", "file") else [seed, 2]
         rng = np.random.default_rng(own_seed)
         return np.concatenate([rng.permutation(T) for _ in range(self.epochs)])
+
+
+#: Neighbouring cases share their data.
+_load = lru_cache(maxsize=1)(DataEntry.load)
 
 
 @dataclass(frozen=True)
@@ -361,19 +350,20 @@ class Network:
         return find_estimator(self.name)
 
     @classmethod
-    def read(cls, entry: Mapping[str, Any]) -> "Network":
+    def read(
+        cls,
+        name: Any = None,
+        label: str = "",
+        published: str | None = None,
+        params: Any = (),
+        grid: Any = (),
+    ) -> "Network":
         """Read an entry; fixed parameters are a grid of one value each.
 
         `Plan.from_dict` checks the values.
         """
-        _check_keys(entry, ("name",), ("label", "published", "params", "grid"))
-        params = entry.get("params", {})
-        grid = entry.get("grid", {})
-        for key, table in {"params": params, "grid": grid}.items():
-            remedy = "give names of parameters and their values"
-            _check(isinstance(table, Mapping), key, table, remedy)
-        choices = {key: [value] for key, value in params.items()}
-        for key, values in grid.items():
+        choices = {key: [value] for key, value in dict(params).items()}
+        for key, values in dict(grid).items():
             remedy = "it is in params and in grid: give it once"
             _check(key not in params, key, values, remedy)
             is_list = isinstance(values, list | tuple)
@@ -384,9 +374,8 @@ class Network:
             remedy = "give seeds, or epochs and shuffle of the data"
             _check(settable, key, values, remedy)
         axes = ([(key, _hashable(v)) for v in choices[key]] for key in choices)
-        name = entry["name"]
-        label = entry.get("label") or find_estimator(name).__name__
-        return cls(name, label, entry.get("published"), tuple(product(*axes)))
+        label = label or find_estimator(name).__name__
+        return cls(name, label, published, tuple(product(*axes)))
 
 
 @dataclass(frozen=True)
@@ -406,20 +395,22 @@ class Case:
         included, and not of its label.
         """
         network = self.network
-        data = self.data
-        parts = [
-            (network.name, network.published, source_digest(network.cls)),
-            (sorted(self.params), self.seed, self.dtype, self.times),
-            sorted(item for item in data.options if item[0] not in _PATHS),
-            (data.kind, data.digest, data.epochs, data.shuffle, data.seed),
-        ]
-        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+        parts = (
+            network.name,
+            network.published,
+            source_digest(network.cls),
+            sorted(self.params),
+            self.seed,
+            self.dtype,
+            self.times,
+            self.data.digest,
+        )
+        return _digest(parts)
 
-    @property
-    def data_key(self) -> tuple[DataEntry, int, str]:
-        """What cases on the same arrays share: the data, their seed and precision."""
+    def load(self) -> CaseData:
+        """Return its data."""
         seed = self.seed if self.data.seed is None else self.data.seed
-        return self.data, seed, self.dtype
+        return _load(self.data, seed, self.dtype)
 
     @property
     def cost(self) -> int:
@@ -430,31 +421,17 @@ class Case:
         """Return the estimator; its outputs are as many as the sources, unless the plan
         says otherwise.
         """
-        cls = self.network.cls
+        make = cls = self.network.cls
         setting = self.network.published
-        names = inspect.signature(cls).parameters
-        seed = {"random_state": self.seed} if "random_state" in names else {}
+        options = {"random_state": self.seed, "n_components": self.data.d}
         if setting is not None:
-            if not hasattr(cls, "as_published"):
-                raise ValueError(
-                    f"published = {setting!r}: {cls.__name__} is not in the paper, and"
-                    " has no published setting"
-                )
-            model = cls.as_published(setting, **seed)
-        elif "n_components" in names:
-            model = cls(n_components=self.data.d, **seed)
-        else:
-            model = cls(**seed)
+            remedy = f"{cls.__name__} is not in the paper, and has no published setting"
+            _check(hasattr(cls, "as_published"), "published", setting, remedy)
+            make = partial(cls.as_published, setting)
+            del options["n_components"]
+        names = options.keys() & inspect.signature(cls).parameters
+        model = make(**{name: options[name] for name in names})
         return model.set_params(**dict(self.params))
-
-    def start(self) -> tuple[Any, Any]:
-        """Return the transformer that all mixtures go through first, or None, and the
-        estimator.
-        """
-        model = self.estimator()
-        if not getattr(model, "_takes_whitened", False):
-            return None, model
-        return bionica.NoncenteredWhitener(model.n_components), model
 
 
 @dataclass(frozen=True)
@@ -503,7 +480,17 @@ class Plan:
         cls, body: Mapping[str, Any], folder: str | PathLike[str] = "."
     ) -> "Plan":
         """Check what a TOML file would hold; paths in it are relative to `folder`."""
-        _check_keys(body, (), ("data", "network", "seeds", "times", "dtype"))
+        _check_keys(
+            body,
+            (),
+            (
+                "data",
+                "network",
+                "seeds",
+                "times",
+                "dtype",
+            ),
+        )
         seeds = _integers(body.get("seeds", 1), "seeds", 0)
         times = _integers(body.get("times", 1), "times", 1)
         if isinstance(seeds, int):
@@ -521,41 +508,45 @@ class Plan:
         for key, values in names.items():  # the table could not distinguish equal ones
             differ = values and len({*values}) == len(values)
             _check(differ, key, values, "give at least one, and values that differ")
-        plan = cls(tuple(data), tuple(networks), seeds, times, dtype)
+        plan = cls(data, networks, seeds, times, dtype)
         for case in replace(plan, seeds=seeds[:1]).cases():
             with errors_named(f"network {case.network.label!r}, {dict(case.params)}"):
                 hash(case)
                 model = case.estimator()
                 if hasattr(model, "_freeze"):  # others check parameters when fitted
                     model._freeze()
-                count = model.get_params(deep=False).get("n_components", case.data.d)
-                remedy = (
-                    f"data {case.data.name!r} has {case.data.d} sources, and each is"
-                    " compared with one output"
-                )
-                _check(count == case.data.d, "n_components", count, remedy)
+                d = case.data.d
+                count = model.get_params(deep=False).get("n_components", d)
+                sources = f"data {case.data.name!r} has {d} sources"
+                remedy = f"{sources}, and each is compared with one output"
+                _check(count == d, "n_components", count, remedy)
         return plan
 
     def cases(self) -> list[Case]:
         """Return every run of every label once, those on the same data in a row; runs
         of two labels may have the same key.
         """
-        cases = []
+        cases = {}
         for data, seed, network in product(self.data, self.seeds, self.networks):
             times = self.times if is_online(network.cls) else 1
             times = error_times(times, data.n_samples)
-            cases += [
-                Case(network, params, seed, data, self.dtype, times)
-                for params in network.settings
-            ]
-        keys = ((case.network.label, case.data.name, case.key) for case in cases)
-        return list(dict(zip(keys, cases, strict=True)).values())
+            for params in network.settings:
+                case = Case(
+                    network,
+                    params,
+                    seed,
+                    data,
+                    self.dtype,
+                    times,
+                )
+                cases[network.label, data.name, case.key] = case
+        return list(cases.values())
 
 
-def error_times(times: int | tuple[int, ...], n: int) -> tuple[int, ...]:
+def error_times(times: Any, n: int) -> tuple[int, ...]:
     """Return the times of a run of n samples: this many on a logarithmic axis, or those
     of the given ones that it reaches.
     """
     if isinstance(times, int):
-        times = tuple(np.geomspace(n, 1, times).round().astype(int).tolist())
+        times = np.geomspace(n, 1, times).round().astype(int).tolist()
     return tuple(sorted({n, *(t for t in times if t <= n)}))

@@ -8,8 +8,7 @@ The folder of a sweep holds
 - results.csv: the table, a row for each case and time, written again at the end of each
   run.
 
-The error at time t is the paper's, `metrics.error_curve` to rounding. It is computed
-from sums of (s_i - y_j)^2 over the samples up to t, for every source i and output j.
+The error at time t is the paper's, `metrics.error_curve`.
 """
 
 import json
@@ -23,27 +22,26 @@ import warnings
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError
 from contextlib import closing, suppress
-from dataclasses import asdict, dataclass, replace
-from functools import lru_cache, partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
+from joblib import Parallel, delayed, effective_n_jobs, parallel_config
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.preprocessing import FunctionTransformer
 
-from bionica import __version__, metrics
+import bionica
+from bionica import metrics
 from bionica.circuits.sweep.plan import (
     Case,
     CaseData,
-    DataEntry,
     Plan,
     errors_named,
     is_online,
     source_digest,
 )
-from bionica.circuits.sweep.table import HELD_OUT, Row, Table, table_bytes
+from bionica.circuits.sweep.table import Row, Table, table_bytes
 from bionica.core.blas import one_blas_thread
 from bionica.core.errors import DivergenceError
 from bionica.io import check_folder, import_optional, write_own
@@ -61,44 +59,43 @@ _FAILED = (
 )
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """The result of one case, known by its key.
-
-    `status` is "ok", "diverged at sample n", or why it could not run. `error` is that
-    at the times of the case, and `last_tenth` that over the last tenth of the samples:
-    None if the case failed. `repairs` counts how often guards acted, and samples were
-    regularised or did not settle. `condition` is the condition number of the mixing
-    matrix, if known. `sinr`, `amari` and `held_out_error` are those of the final
-    network on samples that were held out. `versions` and `machine` say what computed
-    it.
-    """
-
-    case: str
-    status: str
-    error: list[float] | None
-    last_tenth: float | None
-    repairs: int
-    seconds: float
-    condition: float | None = None
-    sinr: float | None = None
-    amari: float | None = None
-    held_out_error: float | None = None
-    versions: str = (
-        f"bionica {__version__} python {platform.python_version()} "
+#: The result of one case. `case` is its key, and `status` is "ok", "diverged at sample
+#: n", or why it could not run. `error` is that at the times of the case, and
+#: `last_tenth` that over the last tenth of the samples: None if the case failed.
+#: `sinr`, `amari` and `held_out_error` are those of the final network on samples that
+#: were held out. `condition` is the condition number of the mixing matrix, if known.
+#: `repairs` counts how often guards acted, and samples were regularised or did not
+#: settle. `versions` and `machine` say what computed it.
+_OUTCOME: Row = {
+    "case": "",
+    "error": None,
+    "last_tenth": None,
+    "sinr": None,
+    "amari": None,
+    "held_out_error": None,
+    "condition": None,
+    "status": "ok",
+    "repairs": 0,
+    "seconds": 0.0,
+    "versions": (
+        f"bionica {bionica.__version__} python {platform.python_version()} "
         + " ".join(
             f"{name} {version(name)}" for name in ("numpy", "numba", "scikit-learn")
         )
-    )
-    machine: str = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
+    ),
+    "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+}
 
 
 @one_blas_thread()  # the same bits everywhere, and no thread waits for another
-def run_case(case: Case) -> Outcome:
+def run_case(case: Case) -> Row:
     """Run one case; a setting that diverges or that the estimator refuses is an outcome
     too.
     """
-    samples = _load(*case.data_key)  # an error of the data ends the sweep
+    samples = case.load()  # an error of the data ends the sweep
+    outcome = {**_OUTCOME, "case": case.key}
+    if samples.A is not None:
+        outcome["condition"] = float(np.linalg.cond(samples.A))
     started = time.perf_counter()
     try:
         transformer, model, *_, Y = learn(case)
@@ -106,66 +103,56 @@ def run_case(case: Case) -> Outcome:
             raise ValueError(
                 f"{Y.shape[1]} outputs for {case.data.d} sources: set n_components"
             )
-        seconds = time.perf_counter() - started
-        scores = held_out_scores(samples, transformer, model)
+        outcome["seconds"] = time.perf_counter() - started
+        errors = matched_errors(samples.S, Y, case.times)
+        if case.data.held_out and hasattr(model, "transform"):
+            outcome |= held_out_scores(samples, transformer, model)
     except (ArithmeticError, ValueError) as error:
         # Parameters that the rule refuses, for example a learning rate above its limit,
         # or an overflow.
-        status = str(error)
+        outcome["seconds"] = time.perf_counter() - started
+        outcome["status"] = str(error)
         if isinstance(error, DivergenceError):
-            status = f"diverged at sample {error.sample}"
-        seconds = time.perf_counter() - started
-        failed = (None, None, 0, seconds, samples.condition)
-        return Outcome(case.key, status, *failed)
-    errors = matched_errors(samples.S, Y, case.times)
-    repairs = sum(getattr(model, "repairs_", {}).values())
-    return Outcome(
-        case.key, "ok", *errors, repairs, seconds, samples.condition, **scores
-    )
+            outcome["status"] = f"diverged at sample {error.sample}"
+        return outcome
+    outcome["error"], outcome["last_tenth"] = errors
+    outcome["repairs"] = sum(getattr(model, "repairs_", {}).values())
+    return outcome
 
 
-def held_out_scores(samples: CaseData, transformer: Any, model: Any) -> dict[str, Any]:
-    """Score what `transform` makes of the samples that were held out; an estimator
-    without it has no scores.
-    """
+def held_out_scores(samples: CaseData, transformer: Any, model: Any) -> Row:
+    """Score what `transform` makes of the samples that were held out."""
     S = samples.held_out_S
-    X = samples.held_out_X
-    if not len(S) or not hasattr(model, "transform"):
-        return {}
-    Y = model.transform(X if transformer is None else transformer.transform(X))
+    Y = model.transform(transformer.transform(samples.held_out_X))
     error = metrics.permutation_error(S, Y)
     scores = {"sinr": metrics.sinr(S, Y), "held_out_error": error}
     if samples.A is not None and hasattr(model, "components_"):
-        W = model.components_
-        if transformer is not None:
-            W = W @ transformer.components_
-        scores["amari"] = metrics.amari_distance(W @ samples.A)
+        W = model.components_ @ transformer.transform(samples.A.T).T
+        scores["amari"] = metrics.amari_distance(W)
     return scores
 
 
-def learn(case: Case) -> tuple[Any, Any, np.ndarray, np.ndarray, np.ndarray]:
+def learn(case: Case) -> tuple[Any, ...]:
     """Return the transformer of a case, the estimator after it has learned, the
     sources, the mixtures that it got, its outputs.
     """
-    S, X, *_ = _load(*case.data_key)
+    S, X, *_ = case.load()
     # The table counts samples that did not settle, and the status tells that a setting
     # diverged.
     with (
         np.errstate(all="ignore"),
         warnings.catch_warnings(action="ignore", category=ConvergenceWarning),
     ):
-        transformer, model = case.start()
-        if transformer is not None:
-            X = transformer.fit_transform(X)
+        model = case.estimator()
+        transformer = FunctionTransformer()  # the identity
+        if getattr(model, "_takes_whitened", False):
+            transformer = bionica.NoncenteredWhitener(model.n_components)
+        X = transformer.fit_transform(X)
         if is_online(model):
             Y = model.partial_fit_transform(X)
         else:
             Y = model.fit_transform(X, S)
         return transformer, model, S, X, Y
-
-
-#: Neighbouring cases share their data.
-_load = lru_cache(maxsize=1)(DataEntry.load)
 
 
 def matched_errors(
@@ -176,91 +163,30 @@ def matched_errors(
 
     Sources and outputs are matched over all samples; the last time is their number.
     """
-    n, d = S.shape
-    tail = max(1, n // 10)
-    ends = sorted({*times, n - tail} - {0})
-    sums = np.empty((len(ends), d, d))
-    for i, s in enumerate(np.ascontiguousarray(S.T)):
-        for j, y in enumerate(np.ascontiguousarray(Y.T, dtype=np.float64)):
-            sums[:, i, j] = np.add.reduceat((s - y) ** 2, [0, *ends[:-1]])
-    sums = np.cumsum(sums, axis=0)
-    sources, outputs = linear_sum_assignment(sums[-1])
-    squares = sums[:, sources, outputs].sum(axis=1)
-    matched = dict(zip(ends, squares.tolist(), strict=True))
-    errors = [matched[t] / (t * d) for t in times]
-    return errors, (matched[n] - matched.get(n - tail, 0.0)) / (tail * d)
+    Y = Y[:, metrics.match_sources(S, Y).permutation]
+    squares = np.mean((S - Y) ** 2, axis=1)
+    errors = np.cumsum(squares)[np.array(times) - 1] / times
+    tail = max(1, len(S) // 10)
+    return errors.tolist(), float(np.mean(squares[-tail:]))
 
 
-def read_journal(path: Path) -> dict[str, Outcome]:
+def read_journal(path: Path) -> dict[str, Row]:
     """Return the outcomes by the keys of their cases; a line that is not whole is
     skipped.
     """
     outcomes = {}
     for line in path.read_bytes().splitlines() if path.is_file() else ():
-        with suppress(ValueError, TypeError, RecursionError):
-            outcome = Outcome(**json.loads(line))
-            outcomes[outcome.case] = outcome
+        with suppress(ValueError, TypeError, LookupError, RecursionError):
+            outcome = json.loads(line)
+            outcomes[outcome["case"]] = outcome
     return outcomes
 
 
-def _run_in_processes(cases: Sequence[Case], n_jobs: int) -> Generator[Outcome]:
-    if n_jobs == 1:
-        return (run_case(case) for case in cases)
-    _compile_networks(cases)
-    # joblib reuses workers whose arguments are equal: not those that loaded another
-    # version of a user's estimator.
-    digests = sorted({source_digest(case.network.cls) for case in cases})
-    options = {
-        "inner_max_num_threads": 1,  # of libraries that `one_blas_thread` does not know
-        "initializer": _start_worker,
-        "initargs": (os.getpid(), *digests, *sys.path),
-    }
-    return _run_by_joblib(cases, n_jobs, backend="loky", **options)
-
-
-def _run_on_cluster(cases: Sequence[Case], scheduler: str) -> Generator[Outcome]:
+def _client(scheduler: str) -> Any:
     distributed = import_optional("distributed", "a scheduler", "dask")
     where = f"scheduler={scheduler!r} does not answer, start one with `dask scheduler`"
     with errors_named(where):
-        client = distributed.Client(scheduler, timeout=10, set_as_default=False)
-    options = {"client": client, "wait_for_workers_timeout": 30}
-    try:
-        yield from _run_by_joblib(cases, -1, backend="dask", **options)
-    finally:
-        client.close(timeout=3)
-
-
-def _run_by_joblib(
-    cases: Sequence[Case], n_jobs: int, **backend: Any
-) -> Generator[Outcome]:
-    """Run cases elsewhere, long ones first; closing the generator stops them."""
-    from joblib import Parallel, delayed, parallel_config
-
-    # neighbours share their data
-    order = sorted(cases, key=lambda case: (-case.cost, str(case.data_key)))
-    try:
-        with parallel_config(**backend):
-            parallel = Parallel(n_jobs=n_jobs, return_as="generator_unordered")
-        # joblib warns of cases that an interruption cancels.
-        with (
-            warnings.catch_warnings(action="ignore"),
-            closing(parallel(map(delayed(run_case), order))) as outcomes,
-        ):
-            yield from outcomes
-    except (BrokenExecutor, CancelledError, TimeoutError, ImportError) as error:
-        raise RuntimeError(f"{_FAILED} ({error})") from error
-
-
-def _compile_networks(cases: Sequence[Case]) -> None:
-    """Compile every network in this process, on a few samples: the workers load the
-    machine code from the cache.
-    """
-    online = (case for case in cases if is_online(case.network.cls))
-    for case in {(case.network, case.dtype): case for case in online}.values():
-        d = case.data.d
-        T = 100 + 24 * d  # enough for a network that starts from a first block
-        data = DataEntry.read(Path(), {"kind": "sparse_uniform", "d": d, "T": T})
-        run_case(replace(case, data=data, times=(T,)))
+        return distributed.Client(scheduler, timeout=10, set_as_default=False)
 
 
 def _start_worker(parent: int, *versions: str) -> None:
@@ -325,13 +251,10 @@ def run(
     (4, [0.5])
     """
     sweep = Sweep(plan, output, n_jobs=n_jobs, scheduler=scheduler, force=force)
+    if progress is None:
+        return sweep.run()
     total = len(sweep.outcomes) + len(sweep.missing)
-
-    def done(case: Case) -> None:
-        if progress:
-            progress(len(sweep.outcomes), total)
-
-    return sweep.run(done)
+    return sweep.run(lambda case: progress(len(sweep.outcomes), total))
 
 
 class Sweep:
@@ -346,8 +269,9 @@ class Sweep:
         plan: PlanLike,
         output: str | os.PathLike[str] | None = None,
         *,
+        n_jobs: int = -1,
+        scheduler: str | None = None,
         force: bool = False,
-        **options: Any,
     ):
         if isinstance(plan, Mapping):
             plan = Plan.from_dict(plan)
@@ -356,32 +280,44 @@ class Sweep:
         self.plan = plan
         self.cases = plan.cases()
         self.missing = {case.key: case for case in self.cases}
-        self.outcomes: dict[str, Outcome] = {}
+        self.outcomes: dict[str, Row] = {}
         self.folder = None if output is None else Path(output)
         if self.folder is not None:
             check_folder(self.folder, [RESULTS], replace=force)
             known = {} if force else read_journal(self.folder / JOURNAL)
             for key in known.keys() & self.missing.keys():
-                if len(known[key].error or ()) in (0, len(self.missing[key].times)):
+                errors = known[key]["error"] or ()
+                if len(errors) in (0, len(self.missing[key].times)):
                     self.outcomes[key] = known[key]
                     del self.missing[key]
-        self.engine, self._run_cases = self._choose_engine(**options)
+        if n_jobs == 0:
+            raise ValueError(
+                "n_jobs=0: give a number of processes, or -1 for one per core"
+            )
+        cost = sum(case.cost for case in self.missing.values())
+        if n_jobs < 0 and cost < SMALL_SWEEP:
+            n_jobs = 1
+        self.n_jobs = min(effective_n_jobs(n_jobs), max(1, len(self.missing)))
+        self.engine = "1 process" if self.n_jobs == 1 else f"{self.n_jobs} processes"
+        self.scheduler = scheduler
+        if scheduler is not None:
+            self.engine = f"Dask at {scheduler}"
 
     def run(self, done: Callable[[Case], object] = lambda case: None) -> Table:
         """Run what is missing, store each result as it arrives, and return the table;
         `done` is called with each case.
         """
         try:
-            with closing(self._run_cases(list(self.missing.values()))) as outcomes:
+            with closing(self._run_cases()) as outcomes:
                 for outcome in outcomes:
-                    self.outcomes[outcome.case] = outcome
+                    self.outcomes[outcome["case"]] = outcome
                     # a line begins with its line break, which also ends one that a kill
                     # has cut off
                     if self.folder:
                         self.folder.mkdir(parents=True, exist_ok=True)
                         with (self.folder / JOURNAL).open("a") as file:
-                            file.write("\n" + json.dumps(asdict(outcome)))
-                    done(self.missing[outcome.case])
+                            file.write("\n" + json.dumps(outcome))
+                    done(self.missing[outcome["case"]])
             # a cluster that is gone may end without an error
             if self.missing.keys() - self.outcomes.keys():
                 raise RuntimeError(_FAILED)
@@ -391,19 +327,54 @@ class Sweep:
                 write_own(self.folder / RESULTS, table_bytes(table))
         return table
 
+    def _run_cases(self) -> Generator[Row]:
+        """Yield the outcomes of what is missing as they finish, in any order; closing
+        the generator stops the others.
+        """
+        # long ones first; neighbours share their data
+        cases = sorted(
+            self.missing.values(),
+            key=lambda case: (-case.cost, case.data.name, case.seed),
+        )
+        backend: dict[str, Any] = {"backend": "loky", "n_jobs": self.n_jobs}
+        if self.scheduler is None:
+            # joblib reuses workers whose arguments are equal: not those that loaded
+            # another version of a user's estimator.
+            digests = sorted({source_digest(case.network.cls) for case in cases})
+            backend["initializer"] = _start_worker
+            backend["initargs"] = (os.getpid(), *digests, *sys.path)
+            # of libraries that `one_blas_thread` does not know
+            backend["inner_max_num_threads"] = 1
+        else:
+            client = _client(self.scheduler)
+            backend = {"backend": "dask", "n_jobs": -1, "client": client}
+            backend["wait_for_workers_timeout"] = 30
+        try:
+            with parallel_config(**backend):
+                parallel = Parallel(return_as="generator_unordered")
+            # joblib warns of cases that an interruption cancels.
+            with (
+                warnings.catch_warnings(action="ignore"),
+                closing(parallel(map(delayed(run_case), cases))) as outcomes,
+            ):
+                yield from outcomes
+        except (BrokenExecutor, CancelledError, TimeoutError, ImportError) as error:
+            raise RuntimeError(f"{_FAILED} ({error})") from error
+        finally:
+            if self.scheduler is not None:
+                client.close(timeout=3)
+
     def _table(self) -> Table:
         """Join the cases with their outcomes; a case that has not run has no row."""
         rows: list[Row] = []
         settings = [network.settings[0] for network in self.plan.networks]
         swept = list(dict.fromkeys(name for params in settings for name, _ in params))
-        names = ["last_tenth", *HELD_OUT, "condition", "status", "repairs", "seconds"]
-        names += ["versions", "machine"]
         for case in self.cases:
-            outcome = self.outcomes.get(case.key)
-            if outcome is None:
+            if case.key not in self.outcomes:
                 continue
+            outcome = dict(self.outcomes[case.key])
             params = case.estimator().get_params(deep=False)
-            head: Row = {
+            row = {
                 "case": case.key,
                 "data": case.data.name,
                 "network": case.network.label,
@@ -411,29 +382,8 @@ class Sweep:
                 "seed": case.seed,
                 "dtype": case.dtype,
             }
-            tail = {name: getattr(outcome, name) for name in names}
-            errors: Sequence[Any] = outcome.error or [None] * len(case.times)
+            del outcome["case"]
+            errors = outcome.pop("error") or [None] * len(case.times)
             for t, error in zip(case.times, errors, strict=True):
-                rows.append({**head, "t": t, "error": error, **tail})
+                rows.append({**row, "t": t, "error": error, **outcome})
         return Table(rows, swept)
-
-    def _choose_engine(
-        self, n_jobs: int = -1, scheduler: str | None = None
-    ) -> tuple[str, Callable[[Sequence[Case]], Generator[Outcome]]]:
-        """Return what runs the cases: its name, and a function that yields their
-        outcomes as they finish, in any order.
-        """
-        from joblib import effective_n_jobs
-
-        if n_jobs == 0:
-            raise ValueError(
-                "n_jobs=0: give a number of processes, or -1 for one per core"
-            )
-        if scheduler is not None:
-            return f"Dask at {scheduler}", partial(_run_on_cluster, scheduler=scheduler)
-        workers = min(int(effective_n_jobs(n_jobs)), max(1, len(self.missing)))
-        cost = sum(case.cost for case in self.missing.values())
-        if n_jobs < 0 and cost < SMALL_SWEEP:
-            workers = 1
-        name = "1 process" if workers == 1 else f"{workers} processes"
-        return name, partial(_run_in_processes, n_jobs=workers)

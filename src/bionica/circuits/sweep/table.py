@@ -4,25 +4,34 @@ setting.
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import inf
 from typing import Any
 
 import numpy as np
 
 Row = dict[str, Any]
-_MEANS = ("mean", "low", "high", "geometric_mean", "geometric_low", "geometric_high")
-
-#: Scores of the final network on samples that were held out.
-HELD_OUT = ("sinr", "amari", "held_out_error")
+_MEANS = (
+    "mean",
+    "low",
+    "high",
+    "geometric_mean",
+    "geometric_low",
+    "geometric_high",
+)
+_FINAL = (
+    *_MEANS,
+    "median",
+    "least",
+    "largest",
+    "last_tenth",
+)
 
 
 def table_bytes(rows: Sequence[Row]) -> bytes:
-    """Return rows as a .csv file with a column for each key."""
+    """Return rows as a .csv file with a column for each key of the first."""
     text = io.StringIO()
-    writer = csv.DictWriter(
-        text, dict.fromkeys(key for row in rows for key in row), lineterminator="\n"
-    )
+    writer = csv.DictWriter(text, rows[0], lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
     return text.getvalue().encode()
@@ -76,39 +85,36 @@ class Table(list[Row]):
         None. `error` is the mean, or infinite if a seed failed. The best setting of
         each network is its first.
         """
-        finals = []
+        finals: list[Row] = []
         # times ascend
         last = {(row["case"], row["data"], row["network"]): row for row in self}
         for head, rows in self._groups(last.values()):
             good = [row for row in rows if row["error"] is not None]
-            errors = np.array([row["error"] for row in good])
-            names = (*_MEANS, "median", "least", "largest", "last_tenth")
-            summary: Row = dict.fromkeys(names)
+            summary: Row = dict.fromkeys(_FINAL)
             if good:
-                spread = (np.median(errors), errors.min(), errors.max())
-                tail = np.mean([row["last_tenth"] for row in good])
-                numbers = map(float, (*_means(errors), *spread, tail))
-                summary = dict(zip(names, numbers, strict=True))
+                errors = np.array([row["error"] for row in good])
+                numbers = (
+                    *_means(errors),
+                    np.median(errors),
+                    errors.min(),
+                    errors.max(),
+                    np.mean([row["last_tenth"] for row in good]),
+                )
+                summary = dict(zip(_FINAL, map(float, numbers), strict=True))
             scores = [row["sinr"] for row in good if row.get("sinr") is not None]
-            failed = len(rows) - len(good)
-            finals.append(
-                {
-                    **head,
-                    "runs": len(rows),
-                    "n_samples": rows[0]["t"],
-                    "failed": failed,
-                    **summary,
-                    "sinr": float(np.median(scores)) if scores else None,
-                    "error": inf if failed else summary["mean"],
-                    "seconds": float(np.mean([row["seconds"] for row in rows])),
-                }
-            )
+            head["runs"] = len(rows)
+            head["n_samples"] = rows[0]["t"]
+            head["failed"] = len(rows) - len(good)
+            head |= summary
+            head["sinr"] = float(np.median(scores)) if scores else None
+            head["error"] = inf if head["failed"] else head["mean"]
+            head["seconds"] = float(np.mean([row["seconds"] for row in rows]))
+            finals.append(head)
         order = list(dict.fromkeys((row["data"], row["network"]) for row in finals))
-
-        def rank(row: Row) -> tuple[int, float]:
-            return order.index((row["data"], row["network"])), row["error"]
-
-        return sorted(finals, key=rank)
+        finals.sort(
+            key=lambda row: (order.index((row["data"], row["network"])), row["error"])
+        )
+        return finals
 
     def curves(self) -> list[Row]:
         """The error of every setting at every time, over the seeds that did not fail,
@@ -127,15 +133,14 @@ class Table(list[Row]):
                 curves.append({**head, "t": t, **means, "runs": len(errors)})
         return curves
 
-    def _groups(self, rows: Iterable[Row]) -> Iterable[tuple[Row, list[Row]]]:
+    def _groups(self, rows: Iterable[Row]) -> Iterator[tuple[Row, list[Row]]]:
         """The data, network and parameters of each setting, and its rows."""
         groups: dict[tuple[Any, ...], list[Row]] = {}
         names = ("data", "network", *self.swept)
         for row in rows:
             groups.setdefault(tuple(row[name] for name in names), []).append(row)
-        return (
-            (dict(zip(names, key, strict=True)), rows) for key, rows in groups.items()
-        )
+        for key, members in groups.items():
+            yield dict(zip(names, key, strict=True)), members
 
 
 def _means(errors: np.ndarray) -> np.ndarray:
@@ -152,4 +157,11 @@ def _means(errors: np.ndarray) -> np.ndarray:
     mean = logs.mean(axis=0)
     deviation = logs.std(axis=0)
     geometric = np.exp([mean, mean - deviation, mean + deviation])
-    return np.array([errors.mean(axis=0), low, high, *geometric])
+    return np.array(
+        [
+            errors.mean(axis=0),
+            low,
+            high,
+            *geometric,
+        ]
+    )

@@ -4,12 +4,12 @@ Nonnegative ICA whitens, so it cannot return correlated sources. Sources that re
 show the facets of the cone of the data whatever their correlation, and spectra that are
 nonnegative too bound it from outside.
 
-objective.py   the volume of the cone between two walls, its gradient, its minimisation on
+objective.py  the volume of the cone between two walls, its gradient, its descent on
                samples near facets: (1), (2)
 noise.py       noise of the mixtures, coordinates in units of it, and how hard the wall
                must be for it: (3) to (6)
 fit.py         starts, rounds of wall and cone, the cone without noise, outliers: (7)
-sketch.py      many samples in bounded memory: all rows in a few passes, a stream in one;
+sketch.py     many samples in bounded memory: all rows in a few passes, a stream in one;
                scale of the outputs
 count.py       the number of sources, by cones of halves of the samples
 

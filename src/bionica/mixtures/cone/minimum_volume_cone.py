@@ -68,11 +68,11 @@ class MinimumVolumeCone(EstimatesMissing, MixtureSeparator, OnlineEstimator):
     The model is x = A s + noise with nonnegative sources that are at times near zero,
     each in samples in which the others vary. They need not be independent and may sum
     to one. Such data fill a cone; the estimator finds the smallest one, with a wall at
-    each facet that is as soft as the noise (`bionica.mixtures.cone`). If the mixing matrix is
-    nonnegative too, as it is for spectra, a second wall keeps it so. If samples follow
-    a smooth curve (a reaction, a chromatogram), many cones between both walls are
-    possible, and one in the middle is taken. The outputs max(W x, 0) are ordered by
-    their share of the data.
+    each facet that is as soft as the noise (`bionica.mixtures.cone`). If the mixing
+    matrix is nonnegative too, as it is for spectra, a second wall keeps it so. If
+    samples follow a smooth curve (a reaction, a chromatogram), many cones between both
+    walls are possible, and one in the middle is taken. The outputs max(W x, 0) are
+    ordered by their share of the data.
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ class MinimumVolumeCone(EstimatesMissing, MixtureSeparator, OnlineEstimator):
     >>> import numpy as np
     >>> from bionica import MinimumVolumeCone
     >>> rng = np.random.default_rng(0)
-    >>> S = rng.dirichlet([0.5, 0.5, 0.5], size=5000)   # sums to one: correlated by -0.5
+    >>> S = rng.dirichlet([0.5, 0.5, 0.5], size=5000)  # sums to one: correlated by -0.5
     >>> X = S @ rng.random((3, 20)) + 0.002 * rng.standard_normal((5000, 20))
     >>> cone = MinimumVolumeCone(3, normalize="sum", random_state=0).fit(X)
     >>> cone.nonnegative_mixing_
@@ -419,7 +419,7 @@ class MinimumVolumeCone(EstimatesMissing, MixtureSeparator, OnlineEstimator):
             )
 
     def _show(self, state: sketch.State) -> None:
-        """Make a state the present one. The scale of the outputs follows its moments."""
+        """Make a state the present one; its moments give the scale of outputs."""
         readout = sketch.readout(state, self._settings)
         dtype = self._waiting.dtype
         with np.errstate(over="ignore"):

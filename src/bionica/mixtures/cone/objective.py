@@ -84,9 +84,9 @@ class Facets(NamedTuple):
     """The samples near or beyond each facet, and their weights (n_i,).
 
     `near` has both: samples are columns of outputs (d, n_i) of the base V, and weights
-    are those in an average over all samples. `gram` is V V'. `spectra` (k, d) are those of the base;
-    without rows there is no wall on them. The first `n_known` of them are known.
-    `amounts` are V K_i V'.
+    are those in an average over all samples. `gram` is V V'. `spectra` (k, d) are those
+    of the base; without rows there is no wall on them. The first `n_known` of them are
+    known. `amounts` are V K_i V'.
     """
 
     near: list[tuple[Array, Array]]

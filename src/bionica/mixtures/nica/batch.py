@@ -14,7 +14,7 @@ from bionica.core.blocks import Array, linear_map, moments, shapes, some_rows, u
 from bionica.core.dask import DaskRows
 from bionica.core.estimator import Estimator
 from bionica.core.parameters import AUTO, COUNT, PARAMETERS, POSITIVE
-from bionica.core.whitening import refine, row_space, wider_than_long
+from bionica.core.whitening import Whitening, refine, row_space, wider_than_long
 from bionica.mixtures.cone.count import rough_cones
 from bionica.mixtures.missing import completed_rows
 from bionica.mixtures.nica.rotation import rotate
@@ -175,25 +175,11 @@ class BatchNICA(EstimatesMissing, MixtureSeparator, Estimator):
             n_features = None if basis is None else rows.shape[1]
             white = whitening_or_error(m, d, rows.dtype, n_features)
             white = refine(inliers, white)
-            limit = getattr(inliers, "limit", None)
-            function = partial(_whitened, matrix=white.matrix, limit=limit)
-            if isinstance(data, DaskRows):
-                Z: Any = data.mapped(function, len(white.matrix))
-            else:
-                Z = function(data)
-            rotation = rotate(
-                Z, tol=self.tol, max_iter=self.max_iter, n_init=self.n_init, rng=rng
-            )
+            rotation = self._rotation(data, inliers, white.matrix, rng)
         # y has unit covariance without outliers, so its energy is d + |F <x>|^2. The
         # objective is a mean over all rows.
         energy = len(white.matrix) + float(np.sum((white.matrix @ m.mean) ** 2))
-        F = white.matrix
-        inverse = white.inverse
-        mean = m.mean
-        if basis is not None:  # back to the features
-            F = F @ basis.T
-            inverse = basis @ inverse
-            mean = basis @ mean
+        F, inverse, mean = _in_features(white, m.mean, basis)
         W = rotation.R @ F
         mixing = inverse @ rotation.R.T
         order = np.argsort(-np.sum(mixing**2, axis=0), kind="stable")
@@ -210,6 +196,18 @@ class BatchNICA(EstimatesMissing, MixtureSeparator, Estimator):
         self.n_samples_seen_ = n
         self.n_outliers_ = n - n_inliers
         self._warn_about_fit(sample, n, *self._problems_of(rotation))
+
+    def _rotation(self, data: Any, inliers: Any, matrix: Array, rng: Any) -> Any:
+        """Turn the whitened data into the orthant."""
+        limit = getattr(inliers, "limit", None)
+        function = partial(_whitened, matrix=matrix, limit=limit)
+        if isinstance(data, DaskRows):
+            Z: Any = data.mapped(function, len(matrix))
+        else:
+            Z = function(data)
+        return rotate(
+            Z, tol=self.tol, max_iter=self.max_iter, n_init=self.n_init, rng=rng
+        )
 
     def _problems_of(self, rotation: Any) -> list[Finding]:
         """What the descent itself says of its result."""
@@ -233,6 +231,13 @@ class BatchNICA(EstimatesMissing, MixtureSeparator, Estimator):
         if self.n_components == "auto":
             problems += undecided(self.count_)
         return problems
+
+
+def _in_features(white: Whitening, mean: Array, basis: Array | None) -> Any:
+    """F, its right inverse and the mean, of the features themselves."""
+    if basis is None:
+        return white.matrix, white.inverse, mean
+    return white.matrix @ basis.T, basis @ white.inverse, basis @ mean
 
 
 def _in_own_space(rows: Any) -> tuple[Any, Array | None, float]:

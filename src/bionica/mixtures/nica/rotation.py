@@ -79,7 +79,7 @@ def descend(
 
 
 def _cayley(R: Array, E: Array) -> Array:
-    """(I - E/2)^{-1} (I + E/2) R: orthogonal for skew E, and exp(E) R to second order."""
+    """(I - E/2)^{-1} (I + E/2) R: orthogonal, and exp(E) R to second order."""
     identity = np.eye(len(E))
     return np.linalg.solve(identity - E / 2, identity + E / 2) @ R
 

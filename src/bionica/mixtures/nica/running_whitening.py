@@ -4,23 +4,25 @@ K whitens, K C K' = I for the running covariance C of the input u. For each samp
 v = K u, v_bar = K u_bar, dv = v - v_bar, q = |dv|^2 and g <= 1 the weight of the
 sample,
 
-    age <- age + g,  n <- n + g,  w = g/n,  m = g/age                neither n nor age is above the horizon here
-    C <- (1-w)(C + w' dv dv')   which is   K <- f (I + beta dv dv') K       w' = w (1-m)/(1-w)
+    age <- age + g,  n <- n + g,  w = g/n,  m = g/age,  w' = w (1-m)/(1-w)
+    C <- (1-w)(C + w' dv dv')   which is   K <- f (I + beta dv dv') K
     v_bar <- f (I + beta dv dv')(v_bar + m dv)
     f = (1-w)^-1/2,    beta = ((1 + w' q)^-1/2 - 1)/q
 
-C is not stored. An error of K C K' = I shrinks by 1 - w with every sample.
+where neither n nor age is above the horizon. C is not stored. An error of K C K' = I
+shrinks by 1 - w with every sample.
 
 *Weight.* One sample 10^6 times too large among 10^5 spoils every covariance (error 0.52
 where 5e-6 is possible). So
 
     g = min(1, tau/q)^2        tau = SPARE r_2 (r_2/r_1)^2, the tail of q extrapolated
-    r_i <- r_i (1 + s) if q > r_i, else r_i (1 - s p_i)            the running 98 % and 99.5 % quantiles of q
+    r_i <- r_i (1 + s) if q > r_i, else r_i (1 - s p_i)
 
-tau follows the tails of the data, so that large samples of sparse sources keep their
-weight. g falls faster than 1/q: with g = tau/q one outlier in 1000 cost a factor of 20
-to 200. A sample that equals the PATIENCE samples before it is omitted: a sensor that
-repeats itself for a thousand horizons would make C vanish.
+where r_1 and r_2 are the running 98 % and 99.5 % quantiles of q. tau follows the tails
+of the data, so that large samples of sparse sources keep their weight. g falls faster
+than 1/q: with g = tau/q one outlier in 1000 cost a factor of 20 to 200. A sample that
+equals the PATIENCE samples before it is omitted: a sensor that repeats itself for a
+thousand horizons would make C vanish.
 
 *Start.* The first nonzero sample sets the scale and nothing else (it may be an
 outlier): K = Q / sqrt(power), Q orthonormal, counted as d + 6 samples with the
@@ -33,9 +35,11 @@ small), or if the outputs lose their size (it was an outlier), everything starts
 the variances of the outputs. The outputs stay uncorrelated inside of a block. After a
 change of the mixing each output is a sum of several sources, and they are correlated:
 
-    c = log tr(R^-1)/d       R the correlation matrix of the outputs, each with SILENT added to its variance, so that the rounding
-                             or the noise of a silent source does not count; c = 0 where
-                             they are uncorrelated
+    c = log tr(R^-1)/d
+
+R is the correlation matrix of the outputs, each with SILENT added to its variance, so
+that the rounding or the noise of a silent source does not count; c = 0 where they are
+uncorrelated.
 
 A block is unusual if c > CORRELATED + mean + FAR spreads, those of about PAST past
 blocks. With a horizon a block far from its usual size is unusual too, and the whitening

@@ -24,18 +24,19 @@ Outputs exist from the second sample on.
 *More mixtures than sources*, k > d: K acts on u = F x. F (d x k) has orthonormal rows,
 random at first, and turns towards the d leading directions of the mixtures:
 
-    P <- P + g dx du'                                  the covariance of x and u since F last changed
-    after n/4 more samples:  A = P K'V' = U'R',        U with orthonormal rows, R lower triangular (Gram-Schmidt)
-                             K <- K F A R'^-1,  F <- U,  P <- 0
+    P <- P + g dx du'
+    after n/4 more samples:  A = P K'V' = U'R',  K <- K F A R'^-1,  F <- U,  P <- 0
 
-This is a power step: the columns of C F' lie closer to the leading directions than
-those of F'. The columns of A resemble those of the mixing matrix, so that A has its
-condition number and not the square of it. K F A R'^-1 U x = K F x for every x in the
-span of A: without noise the outputs do not change, and K stays white. Memory is k x d.
-With a horizon, a drift that leaves the first directions is followed. The first step
-comes after 20 d samples, when the covariance of the start is removed (it is a multiple
-of I only until then). The weight of a sample is bounded by the energy outside of F as
-well: g <= min(1, 1.5 r/|(I - F'F) dx|^2)^2, r its running 99.5 % quantile.
+P is the covariance of x and u since F last changed; U has orthonormal rows and R is
+lower triangular (Gram-Schmidt). This is a power step: the columns of C F' lie closer to
+the leading directions than those of F'. The columns of A resemble those of the mixing
+matrix, so that A has its condition number and not the square of it. K F A R'^-1 U x = K
+F x for every x in the span of A: without noise the outputs do not change, and K stays
+white. Memory is k x d. With a horizon, a drift that leaves the first directions is
+followed. The first step comes after 20 d samples, when the covariance of the start is
+removed (it is a multiple of I only until then). The weight of a sample is bounded by
+the energy outside of F as well: g <= min(1, 1.5 r/|(I - F'F) dx|^2)^2, r its running
+99.5 % quantile.
 """
 
 import math
@@ -354,11 +355,11 @@ class StreamingNICA(MixtureSeparator, RuleEstimator):
 
     Each sample updates the whitening of the mixtures, and turns it in the plane of its
     positive and negative outputs until the outputs are nonnegative
-    (`bionica.mixtures.nica.streaming`). One pass ends where `BatchNICA` ends. There is nothing
-    to tune. Outputs exist from the second sample on (the first sets the scale). They
-    have unit variance; their order is arbitrary. An outlier has almost no weight
-    (`bionica.mixtures.nica.running_whitening`), and a sensor that repeats a sample for long has no
-    effect.
+    (`bionica.mixtures.nica.streaming`). One pass ends where `BatchNICA` ends. There is
+    nothing to tune. Outputs exist from the second sample on (the first sets the scale).
+    They have unit variance; their order is arbitrary. An outlier has almost no weight
+    (`bionica.mixtures.nica.running_whitening`), and a sensor that repeats a sample for
+    long has no effect.
 
     Parameters
     ----------

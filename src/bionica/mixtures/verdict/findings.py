@@ -192,8 +192,8 @@ CHECKS = {
     # samples come near zero (`measures.enlarged`, `measures.turned`).
     "facets": Check(
         0.04,
-        "{sources}: absent from too few samples to be told from the others (error about "
-        "{error:.0%})",
+        "{sources}: absent from too few samples to be told from the others (error"
+        " about {error:.0%})",
         ("background", "known"),
     ),
     # Share of the variance of an output that others subtract from it.
