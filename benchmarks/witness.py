@@ -79,6 +79,17 @@ EXPECTED = {
     "save NonnegativePCA: arrays._state.front.size": "a layer has no whitening in front",
     "save NonnegativePCA: arrays._state.F": "the whitening of fit",
     "errors_of BatchNICA: no weights": "scikit-learn's AttributeError before fit",
+    "interneurons: *change_detected_": "StreamingNICA alone detects changes",
+    "errors_of NonnegativePCA: constant": "the advice whiten='online' is gone",
+    "errors_of NonnegativePCA: overflow": "the same",
+    "swept*": "errors are those of metrics.match_sources, equal to 2e-13",
+    "shell_help apply*": "other line breaks",
+    "shell_errors: no command*": "the main help: doctor is removed",
+    "shell_errors: folder*": "files of a folder are not counted",
+    "shell_of circuits*": "separate takes separators only",
+    "shell_pipe: *--method local*": "the same",
+    "files_read: *parquet*": "a shorter message",
+    "files_written: *mat*": "an error in place of HDF5 under another name",
 }
 
 TOLERANCE = 1e-9

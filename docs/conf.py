@@ -1,4 +1,4 @@
-"""Sphinx configuration: `make docs` builds the site offline, with warnings as errors."""
+"""Sphinx configuration; `make docs` builds the site offline."""
 
 import inspect
 import os

@@ -8,7 +8,9 @@ For each mixture x_t, with the activity at the fixed point of the dynamics (eq. 
 
 the running means are moved by 1/t,
 
-    x_bar <- x_bar + (x_t - x_bar)/t  y_bar <- y_bar + (y_t - y_bar)/t  n_bar <- n_bar + (n_t - n_bar)/t
+    x_bar <- x_bar + (x_t - x_bar)/t
+    y_bar <- y_bar + (y_t - y_bar)/t
+    n_bar <- n_bar + (n_t - n_bar)/t
 
 and then the weights (eqs. 7 and 8, online):
 
@@ -286,14 +288,14 @@ class InterneuronNICA(OfThePaper, Network):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
+    _parameter_constraints: ClassVar = {
         **PARAMETERS,
         **UNTUNED,
         "n_interneurons": [COUNT, None],
         "decoupled": [BOOLEAN],
     }
     #: Table 1 (appendix C), to the digit; and what all settings share.
-    _published: ClassVar[dict[str, dict[str, Any]]] = {
+    _published: ClassVar = {
         "always": {"average": False},
         "d3": {"eta0": 1e-2, "decay": 1e-3},
         "d10": {"eta0": 1e-2, "decay": 1e-3},

@@ -106,7 +106,8 @@ class Network(RuleEstimator):
         if typical > _HUGE:
             template = (
                 "outputs are {} where 1 is right, because the weights diverge."
-                " {rates:Lower eta0, or use StreamingNICA, which has no learning rates}."
+                " {rates:Lower eta0, or use StreamingNICA, which has no learning"
+                " rates}."
             )
             self._warn([Message(template, f"{typical:.2g}")])
 

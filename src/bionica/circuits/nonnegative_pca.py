@@ -163,7 +163,7 @@ class NonnegativePCA(OfThePaper, Network):
 
     #: Table 1 (appendix C), to the digit; and what all settings share. At d = 3 and on
     #: images the authors' code differs: the table is meant.
-    _published: ClassVar[dict[str, dict[str, Any]]] = {
+    _published: ClassVar = {
         "always": {"guards": ("silent",)},
         "d3": {"eta0": 1e-2, "decay": 1e-5},
         "d10": {"eta0": 1e-2, "decay": 1e-5},

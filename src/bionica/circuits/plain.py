@@ -62,11 +62,13 @@ class PlainNetwork(Network):
     >>> from bionica.circuits.plain import PlainNetwork
     >>> from bionica.circuits.reference import settle
     >>> class AsPrinted(PlainNetwork):
-    ...  shapes = {"W_xz": "dk", "W_zz": "dd", "x_bar": "k", "c_bar": "d"}  # d outputs, k mixtures
+    ...     # d outputs, k mixtures
+    ...     shapes = {"W_xz": "dk", "W_zz": "dd", "x_bar": "k", "c_bar": "d"}
     ...
     ...     @staticmethod
     ...     def step(state, x, eta):
-    ...  W_xz, W_zz, x_bar, c_bar = (state[name] for name in ("W_xz", "W_zz", "x_bar", "c_bar"))
+    ...         names = ("W_xz", "W_zz", "x_bar", "c_bar")
+    ...         W_xz, W_zz, x_bar, c_bar = (state[name] for name in names)
     ...         t, tau = state["t"] + 1, 0.8
     ...         c = W_xz @ x
     ...         z = settle(W_zz, c)  # (15)
@@ -79,7 +81,8 @@ class PlainNetwork(Network):
     ...     @staticmethod
     ...     def unmixing(state):
     ...         return np.linalg.solve(state["W_zz"], state["W_xz"])
-    >>> X = np.random.default_rng(0).exponential(size=(500, 2)) @ np.array([[1.0, 0.2], [0.4, 1.0]])
+    >>> S = np.random.default_rng(0).exponential(size=(500, 2))
+    >>> X = S @ np.array([[1.0, 0.2], [0.4, 1.0]])
     >>> AsPrinted(eta0=0.02, random_state=0).partial_fit(X).W_zz_.shape
     (2, 2)
     """

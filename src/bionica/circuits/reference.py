@@ -14,11 +14,14 @@ the paper. Change its entries to begin elsewhere, to repeat (9) or (15) with a g
 returns the output, ``y = step(state, x, eta)``. `repair` applies what appendix C adds,
 and `run` is the loop over the mixtures:
 
-    Algorithm 1   `interneuron`, `interneuron_step`  offline: `offline_interneuron_step`
-    Algorithm 2  `two_compartment`, `two_compartment_step`  offline: `offline_two_compartment_step`
-    2-layer NSM         `two_layer_nsm`, `two_layer_nsm_step`
-    Nonnegative PCA     `nonnegative_pca`, `nonnegative_pca_step`
-    LocalNICA    `local_nica`, `local_nica_step`  beyond the paper; it has its own rates
+    Algorithm 1       `interneuron`, `interneuron_step`
+    Algorithm 2       `two_compartment`, `two_compartment_step`
+    2-layer NSM       `two_layer_nsm`, `two_layer_nsm_step`
+    Nonnegative PCA   `nonnegative_pca`, `nonnegative_pca_step`
+    LocalNICA         `local_nica`, `local_nica_step`: beyond the paper, with its rates
+
+Algorithms 1 and 2 with all the data are `offline_interneuron_step` and
+`offline_two_compartment_step`.
 
 Mixtures are the rows of X, sources those of S, outputs those of Y.
 
@@ -40,7 +43,8 @@ Examples
 >>> A = np.linalg.qr(rng.standard_normal((3, 3)))[0]
 >>> rates = reference.learning_rate(np.arange(4000), eta0=1e-2, gamma=1e-3)
 >>> network = reference.interneuron(d=3, k=3, rng=rng)
->>> Y = reference.run(reference.interneuron_step, network, S @ A.T, rates, reference.repair)
+>>> step = reference.interneuron_step
+>>> Y = reference.run(step, network, S @ A.T, rates, reference.repair)
 >>> bool(reference.error_curve(S[2000:], Y[2000:])[-1] < 0.01)
 True
 """
@@ -94,7 +98,8 @@ def settle_interneurons(
 
     Examples
     --------
-    >>> settle_interneurons(np.diag([1.0, 2.0]), np.diag([1.0, 2.0]), np.array([1.0, 4.0]))
+    >>> W = np.diag([1.0, 2.0])
+    >>> settle_interneurons(W, W, np.array([1.0, 4.0]))
     (array([1., 1.]), array([1., 2.]))
     """
     if gamma is None and np.abs(W_ny - W_yn.T).max() < 1e-12:
@@ -161,7 +166,8 @@ def interneuron_step(state: State, x: Array, eta: float) -> Array:
 
     Examples
     --------
-    >>> network = interneuron(d=2, k=2, rng=np.random.default_rng(0)) | {"W_xy": np.eye(2)}
+    >>> rng = np.random.default_rng(0)
+    >>> network = interneuron(d=2, k=2, rng=rng) | {"W_xy": np.eye(2)}
     >>> interneuron_step(network, np.array([1.0, -1.0]), eta=0.1)
     array([1., 0.])
     """
@@ -192,7 +198,8 @@ def offline_interneuron_step(state: State, X: Array, eta: float) -> Array:
 
     Examples
     --------
-    >>> network = interneuron(d=2, k=2, rng=np.random.default_rng(0)) | {"W_xy": np.eye(2)}
+    >>> rng = np.random.default_rng(0)
+    >>> network = interneuron(d=2, k=2, rng=rng) | {"W_xy": np.eye(2)}
     >>> offline_interneuron_step(network, np.eye(2), eta=0.1)
     array([[1., 0.], [0., 1.]])
     """
@@ -237,7 +244,8 @@ def two_compartment_step(state: State, x: Array, eta: float) -> Array:
 
     Examples
     --------
-    >>> network = two_compartment(d=2, k=2, rng=np.random.default_rng(0), tau=0.8) | {"W_xz": np.eye(2)}
+    >>> rng = np.random.default_rng(0)
+    >>> network = two_compartment(d=2, k=2, rng=rng, tau=0.8) | {"W_xz": np.eye(2)}
     >>> two_compartment_step(network, np.array([1.0, -1.0]), eta=0.1)
     array([1., 0.])
     """
@@ -262,7 +270,8 @@ def offline_two_compartment_step(state: State, X: Array, eta: float) -> Array:
 
     Examples
     --------
-    >>> network = two_compartment(d=2, k=2, rng=np.random.default_rng(0), tau=0.8) | {"W_xz": np.eye(2)}
+    >>> rng = np.random.default_rng(0)
+    >>> network = two_compartment(d=2, k=2, rng=rng, tau=0.8) | {"W_xz": np.eye(2)}
     >>> offline_two_compartment_step(network, np.eye(2), eta=0.1)
     array([[1., 0.], [0., 1.]])
     """
@@ -317,7 +326,9 @@ def two_layer_nsm_step(state: State, x: Array, eta: float) -> Array:
 
     Examples
     --------
-    >>> network = two_layer_nsm(d=2, k=2, rng=np.random.default_rng(0)) | {"W_xh": np.eye(2), "W_hy": np.eye(2)}
+    >>> rng = np.random.default_rng(0)
+    >>> network = two_layer_nsm(d=2, k=2, rng=rng)
+    >>> network |= {"W_xh": np.eye(2), "W_hy": np.eye(2)}
     >>> two_layer_nsm_step(network, np.array([1.0, -1.0]), eta=0.1)
     array([1., 0.])
     """
@@ -367,7 +378,8 @@ def nonnegative_pca(
 
     Examples
     --------
-    >>> nonnegative_pca(d=2, k=3, rng=np.random.default_rng(0), F=np.eye(2, 3))["W"].shape
+    >>> rng = np.random.default_rng(0)
+    >>> nonnegative_pca(d=2, k=3, rng=rng, F=np.eye(2, 3))["W"].shape
     (2, 2)
     """
     F = np.eye(k) if F is None else F
@@ -380,7 +392,8 @@ def nonnegative_pca_step(state: State, x: Array, eta: float) -> Array:
 
     Examples
     --------
-    >>> network = nonnegative_pca(d=2, k=2, rng=np.random.default_rng(0)) | {"W": np.eye(2)}
+    >>> rng = np.random.default_rng(0)
+    >>> network = nonnegative_pca(d=2, k=2, rng=rng) | {"W": np.eye(2)}
     >>> nonnegative_pca_step(network, np.array([1.0, -1.0]), eta=0.1)
     array([1., 0.])
     """
@@ -450,7 +463,8 @@ def combined_nsm_objective(Z: Array, X: Array) -> float:
 
     Examples
     --------
-    >>> S = np.array([[0.0, 0.0], [0.0, 2.0], [2.0, 0.0], [2.0, 2.0]])  # uncorrelated, of variance 1
+    >>> # uncorrelated, of variance 1
+    >>> S = np.array([[0.0, 0.0], [0.0, 2.0], [2.0, 0.0], [2.0, 2.0]])
     >>> combined_nsm_objective(S, X=S @ [[1.0, 2.0, 0.0], [0.0, 1.0, 3.0]]) < 1e-18
     True
     """
@@ -530,8 +544,10 @@ def repair(state: State, y: Array) -> None:
 
     Examples
     --------
-    >>> network = nonnegative_pca(d=2, k=2, rng=np.random.default_rng(0)) | {"W": np.eye(2)}
-    >>> repair(network, y=np.array([1.0, 0.0]))  # the second neuron has not been active yet
+    >>> rng = np.random.default_rng(0)
+    >>> network = nonnegative_pca(d=2, k=2, rng=rng) | {"W": np.eye(2)}
+    >>> # the second neuron has not been active yet
+    >>> repair(network, y=np.array([1.0, 0.0]))
     >>> network["W"]
     array([[ 1.,  0.], [-0., -1.]])
     """
@@ -567,7 +583,8 @@ def run(
 
     Examples
     --------
-    >>> network = nonnegative_pca(d=2, k=2, rng=np.random.default_rng(0)) | {"W": np.eye(2)}
+    >>> rng = np.random.default_rng(0)
+    >>> network = nonnegative_pca(d=2, k=2, rng=rng) | {"W": np.eye(2)}
     >>> run(nonnegative_pca_step, network, X=np.eye(2), rates=np.array([0.1, 0.1]))
     array([[1., 0.], [0., 1.]])
     """
@@ -588,7 +605,8 @@ def error_curve(S: Array, Y: Array) -> Array:
 
     Examples
     --------
-    >>> error_curve(np.array([[1.0, 0.0], [0.0, 2.0]]), np.array([[0.0, 0.0], [2.0, 0.0]]))  # wrong once, then right
+    >>> S = np.array([[1.0, 0.0], [0.0, 2.0]])
+    >>> error_curve(S, np.array([[0.0, 0.0], [2.0, 0.0]]))  # wrong once, then right
     array([0.5 , 0.25])
     """
     T, d = S.shape
@@ -649,7 +667,8 @@ def local_nica_step(state: State, x: Array) -> Array:
 
     Examples
     --------
-    >>> network = local_nica(d=2, k=2, rng=np.random.default_rng(0)) | {"W_xz": np.eye(2), "W_zz": np.eye(2)}
+    >>> rng = np.random.default_rng(0)
+    >>> network = local_nica(d=2, k=2, rng=rng) | {"W_xz": np.eye(2), "W_zz": np.eye(2)}
     >>> local_nica_step(network, np.array([1.0, -1.0]))
     array([1., 0.])
     """

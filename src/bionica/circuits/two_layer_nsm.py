@@ -269,7 +269,7 @@ class TwoLayerNSM(OfThePaper, Network):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
+    _parameter_constraints: ClassVar = {
         **PARAMETERS,
         "whitening_eta0": [SHARE],
         "whitening_decay": [NONNEGATIVE],
@@ -280,7 +280,7 @@ class TwoLayerNSM(OfThePaper, Network):
         "whitening_decay",
     )
     #: Table 1 (appendix C), to the digit; and what all settings share.
-    _published: ClassVar[dict[str, dict[str, Any]]] = {
+    _published: ClassVar = {
         "always": {"guards": ("silent",)},
         "d3": {"eta0": 1e-1, "decay": 1e-7},
         "d10": {"eta0": 1e-1, "decay": 1e-6},

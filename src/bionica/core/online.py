@@ -29,7 +29,7 @@ class OnlineEstimator(Estimator):
     """Base of the networks, StreamingNICA and MinimumVolumeCone."""
 
     #: `_waiting` holds the samples that wait until a block is full.
-    _saved: ClassVar[dict[str, Any]] = {"_waiting": "wk"}
+    _saved: ClassVar = {"_waiting": "wk"}
     _private: ClassVar[tuple[str, ...]] = ("_waiting",)
     _waiting: Array
     n_samples_seen_: Any

@@ -2,7 +2,7 @@
 
 A page is a title and sections, and a section is a heading and parts: `text`, `table`,
 `picture`, `slides` and `beside` return HTML, and escape what they are given. In text,
-`code` stands between backquotes. `figure_bytes` makes pictures of figures of matplotlib.
+`code` stands between backquotes. `figure_bytes` makes pictures of matplotlib's figures.
 """
 
 import base64

@@ -129,7 +129,7 @@ def write_reproduction(
     finals = final_rows(tables, "figure4", "figure5")
     means = grid_means(tables)
     best = best_settings(means)
-    runs = [*rows.get("figure4", []), *rows.get("figure5", [])]
+    runs = rows.get("figure4", []) + rows.get("figure5", [])
     claims = claims_of(runs, finals, best)
     maps = {name: convergence.cells_of(rows[name]) for name in MAPS if name in rows}
     cells = [{"experiment": name, **cell} for name in maps for cell in maps[name]]
@@ -142,8 +142,8 @@ def write_reproduction(
         files.append(str(folder / name))
 
     if claims:
-        statements = table(_CLAIMS, [tuple(claim.values()) for claim in claims])
-        sections.append(("The paper's statements and our runs", [statements]))
+        statements = [table(_CLAIMS, [tuple(claim.values()) for claim in claims])]
+        sections.append(("The paper's statements and our runs", statements))
     if finals or cells:
         write(summary_name, table_bytes(finals or cells))
     for name in config.experiments:
@@ -152,21 +152,20 @@ def write_reproduction(
             write(f"{name}.md", convergence.markdown(name, maps[name]).encode())
             numbers = table(*convergence.text_of(name, maps[name]))
             figure = figures.map_figure(name, maps[name])
-        elif name == "table1":
-            heading, draw, caption = _SECTIONS[name]
-            numbers = _table(_GRID, best)
-            figure = draw(config, means)
         else:
             heading, draw, caption = _SECTIONS[name]
-            numbers = _table(_ERRORS, final_rows(tables, name))
-            figure = draw(config, rows_of(tables, name, Table.curves))
-        svg = figure_bytes(figure, "svg")
-        sections.append((heading, [picture(svg, caption), numbers]))
-        write(f"{name}.svg", svg)
-        write(f"{name}.png", figure_bytes(figure, "png"))
+            drawn, numbers = means, _table(_GRID, best)
+            if name != "table1":
+                drawn = rows_of(tables, name, Table.curves)
+                numbers = _table(_ERRORS, final_rows(tables, name))
+            figure = draw(config, drawn)
+        drawings = {kind: figure_bytes(figure, kind) for kind in ("svg", "png")}
+        sections.append((heading, [picture(drawings["svg"], caption), numbers]))
+        for kind, drawing in drawings.items():
+            write(f"{name}.{kind}", drawing)
         write(f"{name}.csv", table_bytes(rows[name]))
-    provenance = table((), _provenance(config, tables))
-    sections.append(("Where the numbers come from", [provenance]))
+    where = [table((), _provenance(config, tables))]
+    sections.append(("Where the numbers come from", where))
     write(page_name, page("The paper, reproduced", _LEAD, sections).encode())
     results = {"errors": finals, "grid": best, "claims": claims, "cells": cells}
     return {"report": str(folder / page_name), "files": files, **results}

@@ -61,11 +61,11 @@ _FAILED = (
 
 #: The result of one case. `case` is its key, and `status` is "ok", "diverged at sample
 #: n", or why it could not run. `error` is that at the times of the case, and
-#: `last_tenth` that over the last tenth of the samples: None if the case failed. `sinr`,
-#: `amari` and `held_out_error` are those of the final network on samples that were held
-#: out. `condition` is the condition number of the mixing matrix, if known. `repairs`
-#: counts how often guards acted, and samples were regularised or did not settle.
-#: `versions` and `machine` say what computed it.
+#: `last_tenth` that over the last tenth of the samples: None if the case failed.
+#: `sinr`, `amari` and `held_out_error` are those of the final network on samples that
+#: were held out. `condition` is the condition number of the mixing matrix, if known.
+#: `repairs` counts how often guards acted, and samples were regularised or did not
+#: settle. `versions` and `machine` say what computed it.
 _OUTCOME: Row = {
     "case": "",
     "error": None,

@@ -177,7 +177,7 @@ class MinimumVolumeCone(EstimatesMissing, OnlineEstimator):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
+    _parameter_constraints: ClassVar = {
         **PARAMETERS,
         "n_components": [COUNT, AUTO, None],
         "noise": [options("estimate", "poisson"), NONNEGATIVE],
@@ -193,7 +193,7 @@ class MinimumVolumeCone(EstimatesMissing, OnlineEstimator):
     _readout: sketch.Readout
     _settings: Settings
     _uncorrelated = False
-    _saved: ClassVar[dict[str, Any]] = {
+    _saved: ClassVar = {
         "_waiting": "wk:float",
         "_state": Record(sketch.State, _STREAM, optional=True),
     }
@@ -417,7 +417,7 @@ class MinimumVolumeCone(EstimatesMissing, OnlineEstimator):
             )
 
     def _show(self, state: sketch.State) -> None:
-        """Make a state the present one; the scale of the outputs follows its moments."""
+        """Make a state the present one; its moments give the scale of outputs."""
         readout = sketch.readout(state, self._settings)
         dtype = self._waiting.dtype
         with np.errstate(over="ignore"):

@@ -82,8 +82,7 @@ class BatchNICA(EstimatesMissing):
         Mean of the data without outliers (not removed; for information).
     negativity_ : float
         Share of the output energy outside the nonnegative orthant, before outputs are
-        clipped at 0. Near 0 the model fits; above 0.02 a ConvergenceWarning says that
-        it does not.
+        clipped at 0. Near 0 the model fits.
     ambiguity_ : float
         How far two equally nonnegative starts disagree, from 0 to 1. Above 0.02 a
         ConvergenceWarning says that nonnegativity does not determine the sources: they
@@ -124,7 +123,7 @@ class BatchNICA(EstimatesMissing):
     array([1., 1., 1.])
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
+    _parameter_constraints: ClassVar = {
         **PARAMETERS,
         "n_components": [COUNT, AUTO, None],
         "n_init": [COUNT],

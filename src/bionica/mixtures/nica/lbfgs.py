@@ -53,6 +53,8 @@ def minimise(
         step = _direction(gradient, pairs, inverse)
         slope = np.vdot(gradient, step)
         largest = np.abs(step).max()
+        if not np.isfinite(largest):
+            return Minimum(x, value, n_iter, False)
         # Without curvature the length of the first step has no meaning, and cannot end
         # the descent.
         if largest == 0 or (largest <= tol and (pairs or inverse is not None)):

@@ -136,12 +136,14 @@ def rotate(
         starts.append(descend(subset, start, tol=_START_TOL, max_iter=max_iter))
         starts.sort(key=lambda start: start.value)
         confirmed = len(starts) > 1 and as_good(starts[1], starts[0])
+
     best = starts[0]
     equal = [start for start in starts if as_good(start, best)]
     rival = max(equal, key=lambda start: disagreement(best.x, start.x))
     rivals = [best]
     if disagreement(best.x, rival.x) > 1e-2:
         rivals.append(rival)
+
     stages = [(Z, tol)]
     if len(subset) < len(larger) < T:
         stages.insert(0, (larger, _START_TOL))
@@ -149,10 +151,19 @@ def rotate(
         for i, old in enumerate(rivals):
             end = descend(rows, old.x, tol=accuracy, max_iter=max_iter)
             rivals[i] = end._replace(n_iter=old.n_iter + end.n_iter)
+
     best = min(rivals, key=lambda end: end.value)
     # A rival that is worse on all rows does not make the result ambiguous.
     ambiguity = max(disagreement(best.x, end.x) for end in rivals if as_good(end, best))
-    return Rotation(*best, len(starts), confirmed or d == 1, ambiguity)
+    return Rotation(
+        R=best.x,
+        objective=best.value,
+        n_iter=best.n_iter,
+        converged=best.converged,
+        n_starts=len(starts),
+        confirmed=confirmed or d == 1,
+        ambiguity=ambiguity,
+    )
 
 
 def _random_rows(Z: Any, size: int, rng: np.random.RandomState) -> Any:

@@ -414,7 +414,7 @@ class StreamingNICA(MixtureSeparator, RuleEstimator):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = PARAMETERS | {
+    _parameter_constraints: ClassVar = PARAMETERS | {
         "n_components": [COUNT, AUTO, None]
     }
     _changeable = ("horizon",)

@@ -120,7 +120,7 @@ class NoncenteredWhitener(Estimator):
     True
     """
 
-    _saved: ClassVar[dict[str, Any]] = {
+    _saved: ClassVar = {
         "_moments": Record(Moments, {"n": ":count", "mean": "k", "scatter": "kk"}),
         "_whitening": Record(
             Whitening,
