@@ -151,11 +151,7 @@ class OfThePaper:
 
 #: What `plot.circuit` draws of a network of neurons with a dendrite and a soma.
 TWO_COMPARTMENTS: Any = (
-    {
-        "x": ("mixtures", 0, 0),
-        "c": ("dendrites", 1, 0),
-        "z": ("somata", 2, 0),
-    },
+    {"x": ("mixtures", 0, 0), "c": ("dendrites", 1, 0), "z": ("somata", 2, 0)},
     (("x", "c", "W_xz_", 1), ("c", "z", None, 1), ("z", "z", "W_zz_", -1)),
 )
 
