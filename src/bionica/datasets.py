@@ -240,7 +240,7 @@ def copula_uniform(
     else:
         chi2 = generator.chisquare(df, size=(n_samples, 1))
         S = special.stdtr(df, Z * np.sqrt(df / chi2))
-    return np.asarray(S * np.sqrt(12))
+    return S * np.sqrt(12)
 
 
 def _draw(
@@ -393,7 +393,7 @@ def random_mixing(
     generator = np.random.default_rng(rng)
     U, V = (np.linalg.qr(generator.standard_normal((n, d)))[0] for n in (k, d))
     A = U * np.geomspace(1, 1 / condition, d) @ V.T
-    return np.asarray(A * (rms * np.sqrt(k * d) / np.linalg.norm(A)))
+    return A * (rms * np.sqrt(k * d) / np.linalg.norm(A))
 
 
 def paper_mixing(
@@ -484,7 +484,7 @@ def natural_images(
                 f"image {label!r} is constant after cropping, or holds NaN or infinity:"
                 " omit it"
             )
-    return np.asarray(S / deviation)
+    return S / deviation
 
 
 def _read_images(

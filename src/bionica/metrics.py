@@ -181,7 +181,7 @@ def whitened(S: Floats) -> Floats:
         raise ValueError(
             f"S has a {cause}, and cannot be whitened. Omit it, or pass more samples"
         )
-    return np.asarray(S @ (U / np.sqrt(eigenvalues)) @ U.T)
+    return S @ (U / np.sqrt(eigenvalues)) @ U.T
 
 
 class Matching(NamedTuple):
@@ -322,7 +322,7 @@ def sinr(S: ArrayLike, Y: ArrayLike, *, per_source: bool = False) -> Any:
     )
     with np.errstate(divide="ignore"):
         if per_source:
-            return np.asarray(10 * np.log10(power / residual))
+            return 10 * np.log10(power / residual)
         return float(10 * np.log10(power.sum() / residual.sum()))
 
 
@@ -392,7 +392,7 @@ def error_curve(S: ArrayLike, Y: ArrayLike) -> Floats:
     """
     S, Y = _validated_pair(S, Y)
     squares = np.sum((S - Y[:, match_sources(S, Y).permutation]) ** 2, axis=1)
-    return np.asarray(np.cumsum(squares) / (np.arange(1, len(S) + 1) * S.shape[1]))
+    return np.cumsum(squares) / (np.arange(1, len(S) + 1) * S.shape[1])
 
 
 def spectral_angle(

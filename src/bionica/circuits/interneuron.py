@@ -288,20 +288,20 @@ class InterneuronNICA(OfThePaper, Network):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
+    _parameter_constraints: ClassVar = {
         **PARAMETERS,
         **UNTUNED,
         "n_interneurons": [COUNT, None],
         "decoupled": [BOOLEAN],
     }
     #: Table 1 (appendix C), to the digit; and what all settings share.
-    _published: ClassVar[dict[str, dict[str, Any]]] = {
+    _published: ClassVar = {
         "always": {"average": False},
         "d3": {"eta0": 1e-2, "decay": 1e-3},
         "d10": {"eta0": 1e-2, "decay": 1e-3},
         "images": {"eta0": 1e-3, "decay": 1e-6},
     }
-    _circuit: ClassVar = (
+    _circuit = (
         {
             "x": ("mixtures", 0, 0),
             "y": ("principal neurons", 1, 0),
@@ -310,7 +310,7 @@ class InterneuronNICA(OfThePaper, Network):
         (("x", "y", "W_xy_", 1), ("y", "n", "W_yn_", 1), ("n", "y", "W_ny_", -1)),
     )
 
-    _guards: ClassVar = ("silent", "row", "spectrum")
+    _guards = ("silent", "row", "spectrum")
     W_xy_ = weights(
         "W_xy", "Weights from mixtures to outputs, (n_components, n_features)."
     )

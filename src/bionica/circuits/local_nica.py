@@ -30,7 +30,7 @@ in the paper.
 """
 
 import math
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -330,8 +330,8 @@ class LocalNICA(Network):
     True
     """
 
-    _changeable: ClassVar = ("horizon",)
-    _circuit: ClassVar = TWO_COMPARTMENTS
+    _changeable = ("horizon",)
+    _circuit = TWO_COMPARTMENTS
 
     W_xz_ = weights(
         "W_xz", "Weights from mixtures to dendrites, (n_components, n_features)."

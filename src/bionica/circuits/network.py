@@ -8,7 +8,6 @@ OfThePaper      mixin of the networks that are in the paper
 
 from collections.abc import Sequence
 from contextlib import suppress
-from operator import attrgetter
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -65,12 +64,6 @@ class Network(RuleEstimator):
             )
         return Guards(*(name in chosen for name in Guards._fields))
 
-    def _weight(self, name: str) -> Array:
-        """Return a copy of a weight matrix, so that the user cannot change the network
-        through it.
-        """
-        return np.array(attrgetter(name)(self._started()))
-
     # --- what went wrong while it learned
 
     def _problems(self) -> list[str]:
@@ -120,10 +113,12 @@ class Network(RuleEstimator):
 
 
 def weights(name: str, doc: str) -> Any:
-    """A read-only attribute of a network: a copy of a weight matrix."""
+    """A read-only attribute of a network: a copy of a weight matrix, so that the user
+    cannot change the network through it.
+    """
 
     def read(network: Network) -> Array:
-        return network._weight(name)
+        return np.array(getattr(network._started(), name))
 
     return property(read, doc=doc)
 

@@ -163,19 +163,19 @@ class NonnegativePCA(OfThePaper, Network):
 
     #: Table 1 (appendix C), to the digit; and what all settings share. At d = 3 and on
     #: images the authors' code differs: the table is meant.
-    _published: ClassVar[dict[str, dict[str, Any]]] = {
+    _published: ClassVar = {
         "always": {"guards": ("silent",)},
         "d3": {"eta0": 1e-2, "decay": 1e-5},
         "d10": {"eta0": 1e-2, "decay": 1e-5},
         "images": {"eta0": 1e-3, "decay": 1e-5},
     }
-    _circuit: ClassVar = (
+    _circuit = (
         {"h": ("whitened mixtures", 0, 0), "y": ("outputs", 1, 0)},
         (("h", "y", "W_", 1),),
     )
 
-    _takes_whitened: ClassVar = True  # in a stream, and so in a sweep
-    _guards: ClassVar = ("silent", "rate")
+    _takes_whitened = True  # in a stream, and so in a sweep
+    _guards = ("silent", "rate")
     W_ = weights(
         "W",
         "Weights from the whitened mixtures to the outputs, (n_components,"

@@ -207,7 +207,7 @@ def circuit(network: Any, *, ax: Any = None) -> Any:
         )
     layers, synapses = network._circuit
     matrices = {(a, b): attrgetter(name)(network) for a, b, name, _ in synapses if name}
-    sizes: dict[str, int] = {}
+    sizes = {}
     for (a, b), W in matrices.items():
         sizes[b], sizes[a] = W.shape
     tallest = max(sizes.values())

@@ -80,7 +80,7 @@ def settle(W_zz: Array, c: Array, gamma: float | None = None) -> Array:
     if gamma is None:
         L = np.linalg.cholesky(W_zz)
         # |L'z - L^-1 c|^2/2 = z'W_zz z/2 - c'z + constant
-        return np.asarray(nnls(L.T, np.linalg.solve(L, c))[0])
+        return nnls(L.T, np.linalg.solve(L, c))[0]
     return _repeat(
         lambda z: np.maximum(z + gamma * (c - W_zz @ z), 0), np.zeros(len(c)), gamma, c
     )
@@ -367,7 +367,7 @@ def noncentered_whitening(X: Array, d: int) -> Array:
     C_xx = np.atleast_2d(np.cov(X.T, bias=True))
     # the last d, in descending order
     Lambda, U = (M[..., : -d - 1 : -1] for M in np.linalg.eigh(C_xx))
-    return np.asarray((U / np.sqrt(Lambda)).T)
+    return (U / np.sqrt(Lambda)).T
 
 
 def nonnegative_pca(
@@ -402,7 +402,7 @@ def nonnegative_pca_step(state: State, x: Array, eta: float) -> Array:
     _count(state)
     y = np.maximum(W @ h, 0)
     W += eta * np.outer(y, h - W.T @ y)
-    return np.asarray(y)
+    return y
 
 
 # --- objectives (sections 2 to 4)
@@ -513,7 +513,7 @@ def two_compartment_objective(Z: Array, W_xz: Array, W_zz: Array, X: Array) -> f
 
 def _centred(M: Array) -> Array:
     """Return the samples less their mean, as columns."""
-    return np.asarray((M - M.mean(axis=0)).T)
+    return (M - M.mean(axis=0)).T
 
 
 # --- numerical experiments (appendix C)
@@ -612,9 +612,7 @@ def error_curve(S: Array, Y: Array) -> Array:
     T, d = S.shape
     squares = [[np.sum((s - y) ** 2) for y in Y.T] for s in S.T]
     P = linear_sum_assignment(squares)[1]
-    return np.asarray(
-        np.cumsum(np.sum((S - Y[:, P]) ** 2, axis=1)) / (d * np.arange(1, T + 1))
-    )
+    return np.cumsum(np.sum((S - Y[:, P]) ** 2, axis=1)) / (d * np.arange(1, T + 1))
 
 
 def _orthonormal_rows(d: int, k: int, rng: np.random.Generator) -> Array:

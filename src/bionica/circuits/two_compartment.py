@@ -252,22 +252,22 @@ class TwoCompartmentNICA(OfThePaper, Network):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
+    _parameter_constraints: ClassVar = {
         **PARAMETERS,
         **UNTUNED,
         "tau": [POSITIVE, None],
     }
     #: Table 1 (appendix C), to the digit; and what all settings share. On images the
     #: authors' code differs: the table is meant.
-    _published: ClassVar[dict[str, dict[str, Any]]] = {
+    _published: ClassVar = {
         "always": {"average": False, "guards": ("silent", "spectrum")},
         "d3": {"eta0": 1e-1, "decay": 1e-2, "tau": 0.8},
         "d10": {"eta0": 1e-3, "decay": 1e-4, "tau": 0.03},
         "images": {"eta0": 1e-2, "decay": 1e-4, "tau": 0.5},
     }
-    _circuit: ClassVar = TWO_COMPARTMENTS
+    _circuit = TWO_COMPARTMENTS
 
-    _guards: ClassVar = ("silent", "spectrum", "rate")
+    _guards = ("silent", "spectrum", "rate")
     W_xz_ = weights(
         "W_xz", "Weights from mixtures to outputs, (n_components, n_features)."
     )

@@ -269,24 +269,24 @@ class TwoLayerNSM(OfThePaper, Network):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
+    _parameter_constraints: ClassVar = {
         **PARAMETERS,
         "whitening_eta0": [SHARE],
         "whitening_decay": [NONNEGATIVE],
     }
-    _changeable: ClassVar = (
+    _changeable = (
         *Network._changeable,
         "whitening_eta0",
         "whitening_decay",
     )
     #: Table 1 (appendix C), to the digit; and what all settings share.
-    _published: ClassVar[dict[str, dict[str, Any]]] = {
+    _published: ClassVar = {
         "always": {"guards": ("silent",)},
         "d3": {"eta0": 1e-1, "decay": 1e-7},
         "d10": {"eta0": 1e-1, "decay": 1e-6},
         "images": {"eta0": 1e-1, "decay": 1e-6},
     }
-    _circuit: ClassVar = (
+    _circuit = (
         {
             "x": ("mixtures", 0, 0),
             "h": ("whitened", 1, 0),
@@ -302,7 +302,7 @@ class TwoLayerNSM(OfThePaper, Network):
         ),
     )
 
-    _guards: ClassVar = ("silent", "spectrum")
+    _guards = ("silent", "spectrum")
     W_xh_ = weights(
         "W_xh",
         "Weights from mixtures to whitened activities, (n_components, n_features).",

@@ -9,7 +9,12 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+import bionica
+from bionica import datasets, metrics
+from bionica.circuits import plot
 from bionica.cli.console import Console
+from bionica.core.page import beside, figure_bytes, page, picture, slides, table, text
+from bionica.core.plot import new_figure
 
 PICTURE, PAGE = "separation.png", "demo.html"
 TITLE = "Networks that unmix pictures"
@@ -87,7 +92,6 @@ class Problem(NamedTuple):
 
 def problems(rng: np.random.Generator) -> dict[str, Problem]:
     """Return what is separated, by name."""
-    from bionica import datasets
 
     def filled(*masks: Any) -> Any:
         """Uniform where the mask is, 0 elsewhere; variance 1."""
@@ -125,12 +129,9 @@ def problems(rng: np.random.Generator) -> dict[str, Problem]:
 
 def run(seed: int, console: Console) -> tuple[dict[str, Any], bytes, bytes]:
     """Return the findings, the picture and the page."""
-    from bionica import datasets
-    from bionica.core.page import page, text
-
     started, rng = time.perf_counter(), np.random.default_rng(seed)
     chosen, found = problems(rng), dict[str, dict[str, Any]]()
-    sections, picture = list[tuple[str, list[str]]](), b""
+    sections, separated = list[tuple[str, list[str]]](), b""
     with console.progress("Learning", len(chosen) * len(NETWORKS)) as advance:
         for title, problem in chosen.items():
             X, _ = datasets.mix(problem.S, datasets.paper_mixing(problem.setting))
@@ -153,7 +154,7 @@ def run(seed: int, console: Console) -> tuple[dict[str, Any], bytes, bytes]:
                 found[title][name] = about._asdict() | result
                 advance(1, f"{title}: {name}, error {_short(error)}")
             if title == "Photographs":  # and StreamingNICA, the last network
-                picture = _separation(problem, X, Y)
+                separated = _separation(problem, X, Y)
             section = _section(title, problem, X, found[title], slides)
             sections.append((title, section))
     own = "`bionica separate mixed-1.png mixed-2.png mixed-3.png -o recovered.png`"
@@ -161,7 +162,7 @@ def run(seed: int, console: Console) -> tuple[dict[str, Any], bytes, bytes]:
     sections.append(("Your own mixtures", [text(own)]))
     seconds = round(time.perf_counter() - started, 3)
     findings = {"seed": seed, "runs": RUNS, "seconds": seconds, "problems": found}
-    return findings, picture, page(TITLE, LEAD, sections).encode()
+    return findings, separated, page(TITLE, LEAD, sections).encode()
 
 
 def result_lines(findings: dict[str, Any]) -> list[str]:
@@ -189,8 +190,6 @@ def _median_run(
 
     A run is the network after each of `TIMES` and at the end of X.
     """
-    import bionica
-
     cls = getattr(bionica, about.cls)
     runs: list[dict[int, Any]] = []
     errors = []
@@ -208,11 +207,9 @@ def _median_run(
 
 def _outputs(S: Any, network: Any, X: Any) -> tuple[Any, float]:
     """Return the outputs, scaled to variance 1, and their error."""
-    from bionica.metrics import permutation_error
-
     Y = network.transform(X)
     Y /= np.maximum(Y.std(axis=0), np.finfo(float).tiny)
-    return Y, permutation_error(S, Y)
+    return Y, metrics.permutation_error(S, Y)
 
 
 def _short(error: float) -> str:
@@ -224,9 +221,7 @@ def _short(error: float) -> str:
 
 def _separation(problem: Problem, X: Any, Y: Any) -> bytes:
     """Return a picture of the sources, the mixtures and what was recovered."""
-    from bionica.metrics import match_sources
-
-    Y = Y[:, match_sources(problem.S, Y).permutation]
+    Y = Y[:, metrics.match_sources(problem.S, Y).permutation]
     rows = {"Sources": problem.S, "Mixtures": X, "Recovered": Y}
     captions = [(("", name, ""), images) for name, images in rows.items()]
     return _draw_images(problem.shape, 7.0, "png", *captions)
@@ -237,9 +232,6 @@ def _draw_images(
 ) -> bytes:
     """Return pictures with these names and pixels, one row below the other."""
     from matplotlib.figure import Figure
-
-    from bionica.circuits import plot
-    from bionica.core.page import figure_bytes
 
     figure = Figure(figsize=(width, 0.4 * width * len(rows)))
     grid = figure.subplots(len(rows), len(rows[0][0]), squeeze=False)
@@ -252,8 +244,6 @@ def _draw_images(
 
 def _pictures(problem: Problem, noun: str, Y: Any, caption: str) -> str:
     """Return the columns of Y as numbered pictures."""
-    from bionica.core.page import picture
-
     names = [f"{noun} {i + 1}" for i in range(Y.shape[1])]
     drawn = _draw_images(problem.shape, 3.6, "jpeg", (names, Y))
     return picture(drawn, caption, "jpeg")
@@ -261,12 +251,15 @@ def _pictures(problem: Problem, noun: str, Y: Any, caption: str) -> str:
 
 def _synapses(network: Any) -> str:
     """Return a drawing of a circuit, or of the matrix of what is none."""
-    from bionica.circuits import plot
-    from bionica.core.page import drawing
-
+    figure = new_figure(4.4, 2.8)
+    ax = figure.subplots()
+    caption = "Synapses."
     if type(network).__name__ == "StreamingNICA":
-        return drawing("Unmixing matrix.", 4.4, 2.8, plot.weights, network.components_)
-    return drawing("Synapses.", 4.4, 2.8, plot.circuit, network)
+        caption = "Unmixing matrix."
+        plot.weights(network.components_, ax=ax)
+    else:
+        plot.circuit(network, ax=ax)
+    return picture(figure_bytes(figure, "svg"), caption)
 
 
 def _section(
@@ -279,8 +272,6 @@ def _section(
     """Return the section of a problem: what was mixed, the networks at work, and their
     errors.
     """
-    from bionica.core.page import beside, slides, table, text
-
     sources = "The sources, which no network sees."
     mixtures = "The mixtures, which all networks see, one pixel at a time."
     inputs = _pictures(problem, "source", problem.S, sources)

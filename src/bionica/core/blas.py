@@ -13,8 +13,6 @@ from typing import Any
 
 from threadpoolctl import OpenBLASController, ThreadpoolController
 
-__all__ = ["one_blas_thread"]
-
 _LOCK = Lock()
 _before: list[int] = []  # threads of each library before the limit
 _inside = 0  # calls that need the limit now

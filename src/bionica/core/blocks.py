@@ -81,7 +81,7 @@ class ArrayRows(ChunkedRows):
         )
 
     def __getitem__(self, rows: slice | Array) -> Array:
-        return np.asarray(self.X[rows])
+        return self.X[rows]
 
 
 def joined(parts: Iterable[T], join: Callable[[T, T], T]) -> T:
@@ -114,8 +114,7 @@ def fold(
     """
     if not isinstance(X, ChunkedRows):
         return of_block(X, *arguments)
-    total: T = X.fold_numbered(_without_number, join, of_block, *arguments)
-    return total
+    return X.fold_numbered(_without_number, join, of_block, *arguments)
 
 
 def _without_number(
@@ -145,9 +144,7 @@ def row_sample(
     """
     size = min(n, most, max(200, numbers // max(k, 1)))
     edges = np.arange(size + 1) * n // max(size, 1)
-    return np.asarray(
-        np.random.RandomState(seed).randint(edges[:-1], edges[1:], dtype=np.int64)
-    )
+    return np.random.RandomState(seed).randint(edges[:-1], edges[1:], dtype=np.int64)
 
 
 def some_rows(
@@ -189,7 +186,7 @@ def rows_of(block: Array, first: int, index: Array | None = None) -> Array:
     if index is None:
         return block
     start, stop = np.searchsorted(index, [first, first + len(block)])
-    return np.asarray(block[index[start:stop] - first])
+    return block[index[start:stop] - first]
 
 
 def marks(number: Array) -> Array:
@@ -203,7 +200,7 @@ def marks(number: Array) -> Array:
         h = (h ^ (h >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         h = (h ^ (h >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         h ^= h >> np.uint64(31)
-    return np.asarray((h >> np.uint64(11)) * 2.0**-53)
+    return (h >> np.uint64(11)) * 2.0**-53
 
 
 def smallest_marks(mark: Array, most: int, rate: float) -> tuple[Array, float]:
@@ -312,7 +309,7 @@ class Moments(NamedTuple):
     @property
     def second(self) -> Array:
         """The second moment <x x'>, mean included."""
-        return np.asarray(self.covariance + np.outer(self.mean, self.mean))
+        return self.covariance + np.outer(self.mean, self.mean)
 
 
 def merge_moments(a: Moments, b: Moments, decay: float = 1) -> Moments:

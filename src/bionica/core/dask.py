@@ -13,12 +13,10 @@ from importlib.util import find_spec
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bionica.core.blocks import ArrayRows, ChunkedRows, check_finite, rows_of
+from bionica.core.blocks import Array, ArrayRows, ChunkedRows, check_finite, rows_of
 from bionica.core.errors import ClusterError
 
-Array = NDArray[Any]
 T = TypeVar("T")
 
 # Of the sum of squares of X: rounding changes it less, other samples change it more.

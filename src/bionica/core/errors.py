@@ -6,8 +6,9 @@ everywhere in scikit-learn.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from string import Formatter
-from typing import Any, NamedTuple
+from typing import Any
 
 #: Returns what a program calls a parameter: of its name and of the text behind it.
 Naming = Callable[[str, str], str]
@@ -45,13 +46,6 @@ class Message(str):
         return _rendered(self.template, self.values, naming)
 
 
-class _Field(NamedTuple):
-    """A parameter in a template."""
-
-    name: str
-    naming: Naming
-
-
 class _Renderer(Formatter):
     """Fills the fields of a template; those with a name are parameters."""
 
@@ -62,14 +56,14 @@ class _Renderer(Formatter):
         self, field_name: str, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> Any:
         if not field_name.isdecimal():
-            return _Field(field_name, self._naming), field_name
+            return partial(self._naming, field_name), field_name
         value = args[int(field_name)]
         rendered = value.render(self._naming) if isinstance(value, Message) else value
         return rendered, field_name
 
     def format_field(self, value: Any, format_spec: str) -> str:
-        if isinstance(value, _Field):
-            return value.naming(value.name, format_spec)
+        if isinstance(value, partial):  # a parameter
+            return value(format_spec)
         return str(format(value, format_spec))
 
 

@@ -1,7 +1,7 @@
 """The base of all estimators: `fit`, `transform`, `inverse_transform`, `score`, `save`.
 
 Estimator            parameters that are frozen at the start, and what is done with X
-Separator            mixin: outputs that are sources have names, spectra and a score
+Separator            outputs that are sources have names, spectra and a score
 unchanged_on_error   the model is as it was after any exception
 
 *One frozen configuration.* When a model starts, its parameters are copied (`_config`).
@@ -57,7 +57,7 @@ def unchanged_on_error(estimator: Any) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        raised: BaseException = error
+        raised = error
         if isinstance(error, Diverged):
             raised = estimator._divergence(error, learning=True)
         vars(estimator).clear()
@@ -100,6 +100,8 @@ class Estimator(
     #: The attributes that make up a fitted estimator, and their schemas; see
     #: `model_file`.
     _saved: ClassVar[dict[str, Any]]
+    #: What a fit leaves in other attributes than those that end with an underscore.
+    _private: ClassVar[tuple[str, ...]] = ()
     # what `inverse_transform` adds to every row
     _offset: ClassVar[Any] = None
 
@@ -149,21 +151,17 @@ class Estimator(
             if before[name] is None or now[name] is None
         ]
         if fixed:
-            raise ValueError(self._cannot_change(fixed, before, now))
+            given = ", ".join(f"{name}={now[name]!r}" for name in fixed)
+            learned = ", ".join(f"{name}={before[name]!r}" for name in fixed)
+            rates = ", but rates that are None" if "eta0" in self._changeable else ""
+            raise ValueError(
+                f"{given}: this {type(self).__name__} learned with {learned}. Restore"
+                " the parameters (set_params), or call fit to start from scratch. A"
+                " running model may change"
+                f" {', '.join(self._changeable) or 'nothing'}{rates}"
+            )
         self._freeze()
         return bool(changed)
-
-    def _cannot_change(
-        self, names: list[str], before: dict[str, Any], now: dict[str, Any]
-    ) -> str:
-        given = ", ".join(f"{name}={now[name]!r}" for name in names)
-        learned = ", ".join(f"{name}={before[name]!r}" for name in names)
-        rates = ", but rates that are None" if "eta0" in self._changeable else ""
-        return (
-            f"{given}: this {type(self).__name__} learned with {learned}. Restore the"
-            " parameters (set_params), or call fit to start from scratch. A running"
-            f" model may change {', '.join(self._changeable) or 'nothing'}{rates}"
-        )
 
     # --- fit and transform
 
@@ -183,15 +181,12 @@ class Estimator(
 
     def _start_again(self, X: ArrayLike, *more: Any) -> Self:
         with unchanged_on_error(self):
-            for name in [name for name in vars(self) if self._is_learned(name)]:
-                delattr(self, name)  # of another fit
+            for name in [*vars(self)]:
+                if name.endswith("_") or name in self._private:
+                    delattr(self, name)  # of another fit
             self._freeze()
             self._fit(X, *more)
         return self
-
-    def _is_learned(self, name: str) -> bool:
-        """Whether an attribute belongs to a fit."""
-        return name.endswith("_")
 
     def _backup(self) -> Any:
         """What `_undo` needs: what learning changes in place, here nothing."""
@@ -392,13 +387,8 @@ class Estimator(
         return tags
 
 
-class Separator:
-    """Mixin of the estimators whose outputs are sources."""
-
-    components_: Any
-    mixing_: Any
-    n_features_in_: int
-    _config: dict[str, Any]
+class Separator(Estimator):
+    """Base of the estimators whose outputs are sources."""
 
     @property
     def spectra_(self) -> Array:
@@ -413,8 +403,7 @@ class Separator:
         """Return the names of the outputs: `source_names_` of a model, or source_1,
         source_2, ...; `input_features` is ignored.
         """
-        d = self._n_features_out  # type: ignore[attr-defined]
-        names = [f"source_{i + 1}" for i in range(d)]
+        names = [f"source_{i + 1}" for i in range(self._n_features_out)]
         given = getattr(self, "source_names_", names)
         return np.array(given if len(given) == len(names) else names, dtype=object)
 
@@ -451,7 +440,7 @@ class Separator:
         >>> nica.score(X[1000:]) > 0.99
         True
         """
-        self._check_fitted()  # type: ignore[attr-defined]
+        self._check_fitted()
         A = np.asarray(self.mixing_, np.float64)
         missed, total = fold(samples.rows(self, X), _cross_validated, operator.add, A)
         return float(1 - missed / total if total else missed == 0)

@@ -91,7 +91,7 @@ def leaf_types(make: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 def _schema(records: Mapping[str, Any]) -> dict[str, str]:
     """The schema of each array, by dotted name."""
-    schema: dict[str, str] = {}
+    schema = {}
     for name, kind in records.items():
         if isinstance(kind, str):
             schema[name] = kind
@@ -405,7 +405,7 @@ def _fill(estimator: Any, header: dict[str, Any], arrays: Mapping[str, Array]) -
         for key, spec in schema.items()
     )
     # None, where a file has none
-    restored: dict[str, Any] = dict.fromkeys(type(estimator)._saved)
+    restored = dict.fromkeys(type(estimator)._saved)
     for name, kind in records.items():
         restored[name] = (
             next(values) if isinstance(kind, str) else _built(kind.make, values)

@@ -29,7 +29,8 @@ class OnlineEstimator(Estimator):
     """Base of the networks, StreamingNICA and MinimumVolumeCone."""
 
     #: `_waiting` holds the samples that wait until a block is full.
-    _saved: ClassVar[dict[str, Any]] = {"_waiting": "wk"}
+    _saved: ClassVar = {"_waiting": "wk"}
+    _private: ClassVar[tuple[str, ...]] = ("_waiting",)
     _waiting: Array
     n_samples_seen_: Any
 
@@ -139,7 +140,7 @@ class OnlineEstimator(Estimator):
             has started (`n_samples_until_start_`).
         """
         with unchanged_on_error(self):
-            return np.asarray(self._advance(x, keep=True, enter=samples.one)[0][0])
+            return self._advance(x, keep=True, enter=samples.one)[0][0]
 
     def transform_one(self, x: Sample) -> Array:
         """Return the outputs for a single mixture, with the bits of `transform`.
@@ -154,7 +155,7 @@ class OnlineEstimator(Estimator):
         ndarray of shape (n_components,)
         """
         self._check_fitted()
-        return np.asarray(self._transformed(samples.one(self, x))[0])
+        return self._transformed(samples.one(self, x))[0]
 
     def _advance(
         self, X: Any, keep: bool = False, enter: Callable[..., Any] = samples.rows
@@ -181,11 +182,8 @@ class OnlineEstimator(Estimator):
             self._warn(new)
         return Y
 
-    def _is_learned(self, name: str) -> bool:
-        return name == "_waiting" or super()._is_learned(name)
-
     def __getstate__(self) -> dict[str, Any]:
-        own: dict[str, Any] = dict(super().__getstate__())
+        own = dict(super().__getstate__())
         if "_waiting" in own:
             # A copy must not share the array to which samples are appended.
             own["_waiting"] = own["_waiting"].copy()

@@ -2,18 +2,15 @@
 
 A page is a title and sections, and a section is a heading and parts: `text`, `table`,
 `picture`, `slides` and `beside` return HTML, and escape what they are given. In text,
-`code` stands between backquotes. `figure_bytes` and `drawing` make pictures of figures
-of matplotlib.
+`code` stands between backquotes. `figure_bytes` makes pictures of matplotlib's figures.
 """
 
 import base64
 import io
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
-
-from bionica.core.plot import new_figure
 
 Sections = list[tuple[str, list[str]]]
 
@@ -176,19 +173,3 @@ def figure_bytes(figure: Any, kind: str) -> bytes:
         metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)
         figure.savefig(buffer, format=kind, dpi=150, metadata=metadata)
     return buffer.getvalue()
-
-
-def drawing(
-    caption: str,
-    width: float,
-    height: float,
-    draw: Callable[..., object],
-    *args: Any,
-    **options: Any,
-) -> str:
-    """Return what a function draws of these arguments on new axes of this size in
-    inches.
-    """
-    figure = new_figure(width, height)
-    draw(*args, ax=figure.subplots(), **options)
-    return picture(figure_bytes(figure, "svg"), caption)

@@ -13,25 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 
-__all__ = [
-    "ARRAY",
-    "AUTO",
-    "BOOLEAN",
-    "COUNT",
-    "FUNCTION",
-    "NONNEGATIVE",
-    "POSITIVE",
-    "RANDOM",
-    "SHARE",
-    "WINDOW",
-    "Allowed",
-    "InvalidParameterError",
-    "instance",
-    "interval",
-    "options",
-    "wrap_output",
-]
-
 
 class InvalidParameterError(ValueError, TypeError):
     """A parameter has a type or a value that it may not have."""

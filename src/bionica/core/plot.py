@@ -54,8 +54,8 @@ def checked_matrix(values: ArrayLike, name: str) -> np.ndarray:
 
 def largest(values: np.ndarray) -> np.ndarray:
     """Return the largest absolute value of each column, or a tiny number: a divisor."""
-    return np.asarray(
-        np.maximum(np.nanmax(np.abs(values), axis=0, initial=0.0), np.finfo(float).tiny)
+    return np.maximum(
+        np.nanmax(np.abs(values), axis=0, initial=0.0), np.finfo(float).tiny
     )
 
 

@@ -23,7 +23,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import issparse
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array, validate_data
 
@@ -41,16 +40,14 @@ def given_matrix(value: Any, name: str, shape: str) -> Array:
     """Return a float64 copy of an array that is a parameter; ValueError that names it
     unless its numbers are finite.
     """
-    checks: dict[str, Any] = {
+    checks = {
         "ensure_2d": False,
         "allow_nd": True,
         "ensure_min_samples": 0,
         "ensure_min_features": 0,
     }
     try:
-        return np.asarray(
-            check_array(value, dtype=np.float64, order="C", copy=True, **checks)
-        )
+        return check_array(value, dtype=np.float64, order="C", copy=True, **checks)
     except (TypeError, ValueError) as error:
         reason = str(error).splitlines()[0].rstrip(".")
         raise ValueError(
@@ -116,19 +113,17 @@ def rows(
     gets if `reset`.
     """
     name = type(owner).__name__
-    data: Any = dask_rows(X, name, min_samples=min_samples, dtype=dtype)
+    data = dask_rows(X, name, min_samples=min_samples, dtype=dtype)
     if data is not None:
         validate_data(owner, X, reset=reset, skip_check_array=True)
         return data
-    options: dict[str, Any] = {
+    options = {
         "dtype": dtype,
         "ensure_all_finite": False,
         "ensure_min_samples": min_samples,
     }
     with np.errstate(over="ignore"):  # beyond float32: infinite, and refused
-        data = np.asarray(
-            validate_data(owner, _plain(X, check_axes=reset), reset=reset, **options)
-        )
+        data = validate_data(owner, _plain(X, check_axes=reset), reset=reset, **options)
     check_finite(data, 0, owner, missing=missing)
     return data
 
@@ -242,14 +237,7 @@ def matrix(
         data, dtype=dtype, input_name=argument, ensure_all_finite=False, estimator=name
     )
     check_finite(data, 0, name, argument, missing)
-    return np.asarray(data)
-
-
-def stand_in(name: str) -> Any:
-    """An owner for a function that has no estimator: errors call it by this name, and
-    it gets the names of the features.
-    """
-    return type(name, (BaseEstimator,), {})()
+    return data
 
 
 def outputs(owner: Any, Y: Any, d: int) -> Any:

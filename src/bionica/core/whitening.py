@@ -139,7 +139,7 @@ def wider_than_long(X: Array) -> bool:
     """Whether the covariance of X is best computed in the space of its rows: many
     features, and fewer samples.
     """
-    return bool(X.shape[1] >= WIDE and X.shape[1] > X.shape[0])
+    return X.shape[1] >= WIDE and X.shape[1] > X.shape[0]
 
 
 def row_space(X: Array) -> tuple[Array, Array]:

@@ -19,6 +19,7 @@ class RuleEstimator(Separator, OnlineEstimator):
 
     #: None until a first block has started it (StreamingNICA).
     _learner: Any
+    _private = ("_waiting", "_learner")
 
     @abstractmethod
     def _learner_for(
@@ -57,9 +58,6 @@ class RuleEstimator(Separator, OnlineEstimator):
             raise not_started(self.n_samples_until_start_)
         return self._learner.state
 
-    def _is_learned(self, name: str) -> bool:
-        return name == "_learner" or super()._is_learned(name)
-
     def _backup(self) -> Any:
         learner = vars(self).get("_learner")
         return None if learner is None else (learner, learner.backup())
@@ -95,7 +93,7 @@ class RuleEstimator(Separator, OnlineEstimator):
         super()._restore({})
 
     def __getstate__(self) -> dict[str, Any]:
-        own: dict[str, Any] = super().__getstate__()
+        own = super().__getstate__()
         if "_learner" in own:
             # A copy must not share what learning changes in place.
             own["_learner"] = deepcopy(own["_learner"])

@@ -31,8 +31,6 @@ from typing import Any
 import numba
 import numpy as np
 
-__all__ = ["COMPILING", "TYPING_ERROR", "compile_entry"]
-
 
 def _private(module: str, name: str, otherwise: Any = None) -> Any:
     """Return a private name of Numba, or `otherwise` if this version has none."""
@@ -81,7 +79,7 @@ def _compile(
     failure = None
     cached_or_not = (True, False) if cache else (False,)
     for cached, linked in itertools.product(cached_or_not, (True, False)):
-        compiled: Any = None
+        compiled = None
         linking = _one_module(function.__qualname__) if linked else nullcontext()
         try:
             compiled = numba.njit(cache=cached, **_OPTIONS)(function)

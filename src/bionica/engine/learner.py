@@ -68,7 +68,7 @@ class Schedule(NamedTuple):
                 f" {t0 + int(rates.argmax())} is not below {self.below:g}:"
                 f" {self.advice}"
             )
-        return np.asarray(rates)
+        return rates
 
 
 class NetworkLearner:

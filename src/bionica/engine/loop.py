@@ -305,7 +305,7 @@ def digest(text: str, *functions: Any) -> str:
     """
     content = hashlib.sha256(text.encode())
     packages = {function.__module__.partition(".")[0] for function in functions}
-    files: set[str] = set()
+    files = set()
     waiting = [function.__module__ for function in functions]
     while waiting:
         name = waiting.pop()

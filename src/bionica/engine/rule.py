@@ -242,7 +242,7 @@ def state_class(
     """Return the State class of a rule, or its class of another name, with these fields
     and types.
     """
-    cls: Any = NamedTuple(name, fields)  # type: ignore[misc]
+    cls = NamedTuple(name, fields)  # type: ignore[misc]
     attribute = re.sub(r"\W", "_", f"{rule}_{name}")
     setattr(STATES, attribute, cls)
     cls.__module__ = __name__
@@ -252,7 +252,7 @@ def state_class(
 
 def to_arrays(state: Any, prefix: str = "") -> dict[str, np.ndarray]:
     """Name every array of a state, in order; those of a part as 'part.name'."""
-    arrays: dict[str, np.ndarray] = {}
+    arrays = {}
     for name, value in zip(state._fields, state, strict=True):
         if isinstance(value, np.ndarray):
             arrays[prefix + name] = value
@@ -436,7 +436,7 @@ def solve_lateral(M: np.ndarray, W: np.ndarray) -> np.ndarray:
         try:
             V = np.linalg.solve(M, W)
             if np.isfinite(V).all():
-                return np.asarray(V)
+                return V
         except np.linalg.LinAlgError:
             pass
         return finite((pseudoinverse(M.astype(np.float64)) @ W).astype(W.dtype))

@@ -192,7 +192,7 @@ def _tiff(path: Path) -> Stack:
     ):
         _check_pages(path, file)
         page = file.pages[0]
-        images: Array = file.asarray(slice(None), out="memmap")
+        images = file.asarray(slice(None), out="memmap")
         images = images.reshape(-1, *page.shape)
         notes, names, pixel_size = _describe(path, file)
         palette = page.colormap if _meaning(page) == "PALETTE" else None

@@ -255,7 +255,7 @@ def open_hdf5(path: Path, options: ReadOptions) -> MatrixReader:
     """Open a dataset of an HDF5 file, by default the only one, or the only matrix."""
     h5py = import_optional("h5py", "reading HDF5 (a .mat file of MATLAB 7.3 is one)")
     file = h5py.File(path, "r")
-    items: list[tuple[str, Any]] = []
+    items = []
     file.visititems(lambda *item: items.append(item))
     # MATLAB's text and cells have their parts below #refs#
     arrays = {

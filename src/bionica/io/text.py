@@ -276,7 +276,7 @@ class TextReader(Reader):
 
     def _chunks(self) -> Iterator[list[tuple[int, str]]]:
         """Yield the lines of samples, with their numbers, as they arrive."""
-        pending: list[str] = []
+        pending = []
         n_before = 0  # lines before those that wait
         last = 0  # number of the last sample's line
         for lines in chain(self._open_lines(), [None]):

@@ -47,7 +47,7 @@ def write_separation(
         facts = [*facts, ("drawn", f"the first {MOST_SOURCES} of {d} sources")]
     kind = "good" if network.diagnosis_.ok else "bad"
     verdict = f'<div class="verdict {kind}">{"".join(map(text, lines))}</div>'
-    sections: Sections = [("", [verdict, table((), facts)])]
+    sections = [("", [verdict, table((), facts)])]
     uncertainty = network.diagnosis_.uncertainty_
     if uncertainty is not None:
         why = (
@@ -216,7 +216,7 @@ class _Drawings:
             drawn = self._show("weights", caption, *size, plot.weights, A, **names)
             return "Mixing matrix", [drawn]
         caption = "Each spectrum is divided by its largest value."
-        options: dict[str, Any] = {}
+        options = {}
         uncertainty = self.network.diagnosis_.uncertainty_
         if uncertainty is not None:
             options["error"] = uncertainty.mixing[:, :d]

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 
 import bionica
 from bionica.core import samples
@@ -128,7 +129,7 @@ def separate(
     (3, 'MinimumVolumeCone', True)
     """
     _check_arguments(X, n_components, method)
-    owner = samples.stand_in("separate")
+    owner = type("separate", (BaseEstimator,), {})()  # errors call it so
     missing = method != "streaming" and horizon is None
     given = samples.rows(owner, X, reset=True, min_samples=2, missing=missing)
     data = completed_rows(owner, given, n_components)
@@ -203,7 +204,7 @@ def _fitted(
     task: _Task, method: str, d: int, rows: Any, horizon: int | None
 ) -> tuple[Any, Diagnosis]:
     """Return an estimator with d sources, fitted to these rows, and its diagnosis."""
-    options: dict[str, Any] = {}
+    options = {}
     if method != "batch":
         options["horizon"] = horizon
     if method == "cone":
@@ -231,7 +232,7 @@ def _fitted(
 
 def _tried(task: _Task, d: int) -> dict[str, tuple[Any, Diagnosis]]:
     """Fit the cone, and BatchNICA unless X is nonnegative, to the sample."""
-    tried: dict[str, tuple[Any, Diagnosis]] = {}
+    tried = {}
     failures = []
     for method in ("cone", "batch"):
         try:
@@ -252,7 +253,7 @@ def _add_alternatives(
 
     Return the count with those numbers that remain candidates.
     """
-    fits: dict[int, Any] = {}
+    fits = {}
     for d in count.candidates:
         with suppress(ValueError, DivergenceError):
             fits[d], verdict = _fitted(task, method, d, task.sample, None)

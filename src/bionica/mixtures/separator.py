@@ -1,8 +1,7 @@
 """What the separators of mixtures have, and networks have not: a verdict on their fit.
 
-MixtureSeparator   mixin: `diagnose`, and the warnings of `fit`
-judge              `diagnose` of any estimator, for the command line
-EstimatesMissing   mixin: `fit` and `transform` of arrays with missing values (NaN)
+MixtureSeparator   `diagnose`, and the warnings of `fit`
+EstimatesMissing   `fit` and `transform` of arrays with missing values (NaN)
 """
 
 from __future__ import annotations  # help() shows ArrayLike, not what it is a union of
@@ -34,7 +33,7 @@ _CHECK_ROWS = 1000
 
 
 class MixtureSeparator(Separator):
-    """Mixin of BatchNICA, StreamingNICA and MinimumVolumeCone."""
+    """Base of BatchNICA, StreamingNICA and MinimumVolumeCone."""
 
     #: Whether outputs are uncorrelated and have unit variance: nonnegative ICA.
     _uncorrelated: ClassVar[bool] = True
@@ -75,15 +74,58 @@ class MixtureSeparator(Separator):
         >>> nica.diagnose(3 * X, refit=False).findings[0].name
         'scale'
         """
-        return judge(self, X, refit=refit)
+        self._check_fitted()
+        W = self.components_.astype(float)
+        A = self.mixing_.astype(float)
+        takes_missing = self._takes_missing()
+        data = samples.rows(self, X, min_samples=2, missing=takes_missing)
+        horizon = self._config.get("horizon")
+        rows = some_rows(data, _REFIT_ROWS, _REFIT_NUMBERS, last=horizon)
+        facts = self._facts()
+        # a sample without its best channels has more noise
+        if missing.has_missing(rows):
+            noise = missing.noise_of_outputs(rows, W, A)
+            of_fit = facts["noise"]
+            facts["noise"] = noise if of_fit is None else np.maximum(noise, of_fit)
+            rows = missing.completed_rows(self, rows, len(W))
+        known = self._config.get("known_mixing")
+        fit = _refits(self, len(rows)) if refit else None
+        return diagnose(
+            rows,
+            W,
+            A,
+            fit,
+            n=data.shape[0],
+            n_known=0 if known is None else np.shape(known)[1],
+            tried=self._tried(),
+            **names_of(self),
+            **facts,
+        )
+
+    def _facts(self) -> dict[str, Any]:
+        """What `verdict.measures.Fit` must know of the method."""
+        return {
+            "noise": getattr(self, "noise_", None),
+            "uncorrelated": self._uncorrelated,
+            "tracking": self._config.get("horizon") is not None,
+        }
+
+    def _tried(self) -> set[str]:
+        """Remedies that it is or has."""
+        has = {
+            "cone": not self._uncorrelated,
+            "walls": getattr(self, "nonnegative_mixing_", False),
+            "known": self._config.get("known_mixing") is not None,
+        }
+        return {remedy for remedy in has if has[remedy]}
 
     def _warn_about_fit(self, rows: Array, n: int, *problems: Finding) -> None:
         """Warn once of the evidence against a fit to n samples, of which `rows` are
         some, after the `problems` that it had.
         """
         rows = rows[row_sample(*rows.shape, most=_CHECK_ROWS)]
-        findings = evidence(rows, self.components_, self.mixing_, n, **facts_of(self))
-        self._warn((*problems, *ranked_findings(findings, tried_by(self))))
+        findings = evidence(rows, self.components_, self.mixing_, n, **self._facts())
+        self._warn((*problems, *ranked_findings(findings, self._tried())))
 
     def _warn(self, findings: Sequence[Finding]) -> None:
         """Warn of findings, the gravest first."""
@@ -94,12 +136,16 @@ class MixtureSeparator(Separator):
             warn(Message(template, type(self).__name__, *texts))
 
 
-class EstimatesMissing:
-    """Mixin of BatchNICA and MinimumVolumeCone: X may hold NaN."""
+class EstimatesMissing(MixtureSeparator):
+    """Base of BatchNICA and MinimumVolumeCone: X may hold NaN."""
 
     n_components: Any
-    components_: Any
-    mixing_: Any
+
+    def _completed(self, X: Any) -> Any:
+        """X of `fit`, with its missing values estimated."""
+        takes_missing = self._takes_missing()
+        rows = samples.rows(self, X, reset=True, min_samples=2, missing=takes_missing)
+        return missing.completed_rows(self, rows, self.n_components)
 
     def _takes_missing(self) -> bool:
         """Missing values hide the rank of X (n_components=None), and streams with a
@@ -110,63 +156,14 @@ class EstimatesMissing:
 
     def _transformed(self, X: Array) -> Array:
         if not (self._takes_missing() and len(X) and missing.has_missing(X)):
-            return super()._transformed(X)  # type: ignore[misc]
+            return super()._transformed(X)
         gaps = np.isnan(X).any(axis=1)
         W = self.components_.astype(float)
         A = self.mixing_.astype(float)
         Y = np.empty((len(X), len(W)), X.dtype)
-        Y[~gaps] = super()._transformed(X[~gaps])  # type: ignore[misc]
+        Y[~gaps] = super()._transformed(X[~gaps])
         Y[gaps] = np.maximum(missing.outputs(X[gaps].astype(float), W, A), 0)
         return Y
-
-
-def judge(estimator: Any, X: ArrayLike, *, refit: bool = True) -> Diagnosis:
-    """`MixtureSeparator.diagnose`, of any estimator with outputs: of a network too."""
-    estimator._check_fitted()
-    W = estimator.components_.astype(float)
-    A = estimator.mixing_.astype(float)
-    takes_missing = estimator._takes_missing()
-    data = samples.rows(estimator, X, min_samples=2, missing=takes_missing)
-    horizon = estimator._config.get("horizon")
-    rows = some_rows(data, _REFIT_ROWS, _REFIT_NUMBERS, last=horizon)
-    facts = facts_of(estimator)
-    if missing.has_missing(rows):  # a sample without its best channels has more noise
-        noise = missing.noise_of_outputs(rows, W, A)
-        of_fit = facts["noise"]
-        facts["noise"] = noise if of_fit is None else np.maximum(noise, of_fit)
-        rows = missing.completed_rows(estimator, rows, len(W))
-    known = estimator._config.get("known_mixing")
-    fit = _refits(estimator, len(rows)) if refit else None
-    return diagnose(
-        rows,
-        W,
-        A,
-        fit,
-        n=data.shape[0],
-        n_known=0 if known is None else np.shape(known)[1],
-        tried=tried_by(estimator),
-        **names_of(estimator),
-        **facts,
-    )
-
-
-def facts_of(estimator: Any) -> dict[str, Any]:
-    """What `verdict.measures.Fit` must know of the method."""
-    return {
-        "noise": getattr(estimator, "noise_", None),
-        "uncorrelated": getattr(estimator, "_uncorrelated", True),
-        "tracking": estimator._config.get("horizon") is not None,
-    }
-
-
-def tried_by(estimator: Any) -> set[str]:
-    """Remedies that an estimator is or has."""
-    has = {
-        "cone": not getattr(estimator, "_uncorrelated", True),
-        "walls": getattr(estimator, "nonnegative_mixing_", False),
-        "known": estimator._config.get("known_mixing") is not None,
-    }
-    return {remedy for remedy in has if has[remedy]}
 
 
 def names_of(estimator: Any) -> dict[str, Any]:
@@ -190,7 +187,6 @@ def _refits(estimator: Any, n: int) -> Callable[[Array], tuple[Array, Array]]:
     """
     seeds = count(1)
     d = len(estimator.components_)
-    repeats = getattr(estimator, "_repeats", True)  # networks have no such attribute
 
     def fit(rows: Array) -> tuple[Array, Array]:
         k = rows.shape[1]
@@ -200,7 +196,7 @@ def _refits(estimator: Any, n: int) -> Callable[[Array], tuple[Array, Array]]:
         other.set_params(**{name: given[name] for name in names})
         try:
             with warnings.catch_warnings(action="ignore"):
-                other.fit(np.resize(rows, (n, k)) if repeats else rows)
+                other.fit(np.resize(rows, (n, k)) if estimator._repeats else rows)
             return other.components_.astype(float), other.mixing_.astype(float)
         except (ValueError, ArithmeticError):  # these rows do not determine a fit
             return np.zeros((d, k)), np.zeros((k, d))

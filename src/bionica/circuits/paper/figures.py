@@ -11,7 +11,6 @@ from operator import itemgetter
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bionica import datasets, metrics
 from bionica.circuits import plot
@@ -25,11 +24,11 @@ from bionica.circuits.paper.plans import (
 from bionica.circuits.sweep.plan import Case
 from bionica.circuits.sweep.run import learn
 from bionica.circuits.sweep.table import Row
+from bionica.core.blocks import Array
 from bionica.core.errors import DivergenceError
 from bionica.core.plot import new_figure
 from bionica.core.whitening import leading
 
-Array = NDArray[Any]
 #: Value, text, and whether that is white, at each column and row of a table.
 Cells = dict[tuple[int, int], tuple[float, str, bool]]
 
@@ -274,7 +273,7 @@ def map_figure(experiment: str, cells: Sequence[Row]) -> Any:
     figure = new_figure(12.5, n_rows * (0.5 + 0.36 * len(settings)) + 0.5)
     axes = figure.subplots(n_rows, 4, squeeze=False, sharex=True, sharey=True)
     for axis, (network, mine) in zip(axes.flat, panels, strict=False):
-        shown: Cells = {}
+        shown = {}
         for cell in mine:
             percent = cell["percent"]
             place = (

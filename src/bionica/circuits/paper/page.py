@@ -17,7 +17,7 @@ from bionica.circuits.paper.results import (
     rows_of,
 )
 from bionica.circuits.sweep.table import Row, Table, table_bytes
-from bionica.core.page import Sections, figure_bytes, page, picture, table
+from bionica.core.page import figure_bytes, page, picture, table
 from bionica.io import write_own
 
 #: Columns of the tables of the page: keys of a row, the second and third of an interval
@@ -134,8 +134,8 @@ def write_reproduction(
     maps = {name: convergence.cells_of(rows[name]) for name in MAPS if name in rows}
     cells = [{"experiment": name, **cell} for name in maps for cell in maps[name]]
     page_name, summary_name = file_names((), target)
-    files: list[str] = []
-    sections: Sections = []
+    files = []
+    sections = []
 
     def write(name: str, content: bytes) -> None:
         write_own(folder / name, content)

@@ -1,20 +1,17 @@
 """The paper's experiments as plans of a sweep, and offline references for them."""
 
 import tomllib
-from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from bionica import datasets, metrics
 from bionica.circuits.network import SOURCES
 from bionica.circuits.sweep import Plan
-
-Array = NDArray[Any]
+from bionica.core.blocks import Array
 
 #: The four networks of the paper's figures 4 and 5.
 NETWORKS = ("InterneuronNICA", "TwoCompartmentNICA", "TwoLayerNSM", "NonnegativePCA")
@@ -98,7 +95,7 @@ class Reproduction:
 
 def plans_of(config: Reproduction) -> dict[tuple[str, str], Plan]:
     """Return the plan of every experiment and setting, the long ones first."""
-    settings: dict[str, Iterable[str]] = {
+    settings = {
         "figure1": ["d2"],
         "figure4": ["d10", "d3"],
         "figure5": ["images"],

@@ -336,7 +336,7 @@ class Sweep:
             self.missing.values(),
             key=lambda case: (-case.cost, case.data.name, case.seed),
         )
-        backend: dict[str, Any] = {"backend": "loky", "n_jobs": self.n_jobs}
+        backend = {"backend": "loky", "n_jobs": self.n_jobs}
         if self.scheduler is None:
             # joblib reuses workers whose arguments are equal: not those that loaded
             # another version of a user's estimator.
@@ -366,7 +366,7 @@ class Sweep:
 
     def _table(self) -> Table:
         """Join the cases with their outcomes; a case that has not run has no row."""
-        rows: list[Row] = []
+        rows = []
         settings = [network.settings[0] for network in self.plan.networks]
         swept = list(dict.fromkeys(name for params in settings for name, _ in params))
         for case in self.cases:

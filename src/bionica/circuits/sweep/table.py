@@ -85,12 +85,12 @@ class Table(list[Row]):
         None. `error` is the mean, or infinite if a seed failed. The best setting of
         each network is its first.
         """
-        finals: list[Row] = []
+        finals = []
         # times ascend
         last = {(row["case"], row["data"], row["network"]): row for row in self}
         for head, rows in self._groups(last.values()):
             good = [row for row in rows if row["error"] is not None]
-            summary: Row = dict.fromkeys(_FINAL)
+            summary = dict.fromkeys(_FINAL)
             if good:
                 errors = np.array([row["error"] for row in good])
                 numbers = (

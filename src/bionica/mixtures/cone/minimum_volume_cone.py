@@ -38,8 +38,7 @@ from bionica.core.whitening import rank_of
 from bionica.mixtures.cone import sketch
 from bionica.mixtures.cone.count import rough_cones
 from bionica.mixtures.cone.fit import Settings
-from bionica.mixtures.missing import completed_rows
-from bionica.mixtures.separator import EstimatesMissing, MixtureSeparator
+from bionica.mixtures.separator import EstimatesMissing
 from bionica.mixtures.verdict.count import count_sources, undecided
 from bionica.mixtures.verdict.findings import Finding
 from bionica.mixtures.verdict.outliers import are_inliers
@@ -61,7 +60,7 @@ _STREAM = shapes(
 _STREAM |= {"limit": ":float64~", "samples.extreme": "m:bool"}
 
 
-class MinimumVolumeCone(EstimatesMissing, MixtureSeparator, OnlineEstimator):
+class MinimumVolumeCone(EstimatesMissing, OnlineEstimator):
     """Nonnegative sources that may be correlated: concentrations, abundances, spectra,
     images.
 
@@ -178,7 +177,7 @@ class MinimumVolumeCone(EstimatesMissing, MixtureSeparator, OnlineEstimator):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
+    _parameter_constraints: ClassVar = {
         **PARAMETERS,
         "n_components": [COUNT, AUTO, None],
         "noise": [options("estimate", "poisson"), NONNEGATIVE],
@@ -187,13 +186,14 @@ class MinimumVolumeCone(EstimatesMissing, MixtureSeparator, OnlineEstimator):
         "outliers": [interval(Real, 0, 0.5, closed="[)")],
         "normalize": [options("variance", "mean", "sum")],
     }
-    _changeable: ClassVar = ("horizon",)
+    _changeable = ("horizon",)
+    _private = ("_waiting", "_state", "_readout")
     #: None until the first block is full.
     _state: Any
     _readout: sketch.Readout
     _settings: Settings
-    _uncorrelated: ClassVar = False
-    _saved: ClassVar[dict[str, Any]] = {
+    _uncorrelated = False
+    _saved: ClassVar = {
         "_waiting": "wk:float",
         "_state": Record(sketch.State, _STREAM, optional=True),
     }
@@ -243,9 +243,7 @@ class MinimumVolumeCone(EstimatesMissing, MixtureSeparator, OnlineEstimator):
         return self._start_again(X, known_sources)
 
     def _fit(self, X: Any, known_sources: Any = None) -> None:
-        missing = self._takes_missing()
-        rows = samples.rows(self, X, reset=True, min_samples=2, missing=missing)
-        rows = completed_rows(self, rows, self.n_components)
+        rows = self._completed(X)
         n, k = rows.shape
         given = None
         if known_sources is not None:
@@ -438,9 +436,6 @@ class MinimumVolumeCone(EstimatesMissing, MixtureSeparator, OnlineEstimator):
 
     def _problems(self) -> list[Finding]:
         return undecided(self.count_) if hasattr(self, "count_") else []
-
-    def _is_learned(self, name: str) -> bool:
-        return name in ("_state", "_readout") or super()._is_learned(name)
 
     def _restore(self, values: dict[str, Any]) -> None:
         waiting = values["_waiting"]

@@ -8,18 +8,15 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils import check_random_state
 
-from bionica.core import samples
 from bionica.core.blas import one_blas_thread
 from bionica.core.blocks import Array, linear_map, moments, shapes, some_rows, unit_of
 from bionica.core.dask import DaskRows
-from bionica.core.estimator import Estimator
 from bionica.core.parameters import AUTO, COUNT, PARAMETERS, POSITIVE
 from bionica.core.whitening import Whitening, refine, row_space, wider_than_long
 from bionica.mixtures.cone.count import rough_cones
-from bionica.mixtures.missing import completed_rows
 from bionica.mixtures.nica.rotation import rotate
 from bionica.mixtures.nica.whitener import whitening_or_error
-from bionica.mixtures.separator import EstimatesMissing, MixtureSeparator
+from bionica.mixtures.separator import EstimatesMissing
 from bionica.mixtures.verdict.count import count_sources, undecided
 from bionica.mixtures.verdict.findings import Finding, finding
 from bionica.mixtures.verdict.outliers import Limit, is_inlier, without_outliers
@@ -35,7 +32,7 @@ def _whitened(X: Array, matrix: Array, limit: Limit | None) -> Array:
     return Z
 
 
-class BatchNICA(EstimatesMissing, MixtureSeparator, Estimator):
+class BatchNICA(EstimatesMissing):
     """Nonnegative ICA of a NumPy or Dask array: the method to use offline, and to
     compare the networks with.
 
@@ -126,7 +123,7 @@ class BatchNICA(EstimatesMissing, MixtureSeparator, Estimator):
     array([1., 1., 1.])
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
+    _parameter_constraints: ClassVar = {
         **PARAMETERS,
         "n_components": [COUNT, AUTO, None],
         "n_init": [COUNT],
@@ -158,13 +155,11 @@ class BatchNICA(EstimatesMissing, MixtureSeparator, Estimator):
         self.random_state = random_state
 
     def _fit(self, X: Any) -> None:
-        missing = self._takes_missing()
-        rows = samples.rows(self, X, reset=True, min_samples=2, missing=missing)
-        rows = completed_rows(self, rows, self.n_components)
+        rows = self._completed(X)
         sample = some_rows(rows)
         with one_blas_thread():
             rng = check_random_state(self.random_state)
-            d: Any = self.n_components
+            d = self.n_components
             if d == "auto":
                 self.count_ = count_sources(sample, rough_cones)
                 d = self.count_.n_sources

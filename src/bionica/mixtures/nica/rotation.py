@@ -117,7 +117,7 @@ def rotate(
     resolution = d * _START_TOL**2  # by how much the J of a start may be off
     few = max(2000, 100 * d)
     many = max(few, min(round(np.sqrt(few * T)), 2**21 // d))
-    larger: Array = _random_rows(Z, many, rng)[:]
+    larger = _random_rows(Z, many, rng)[:]
     subset = _random_rows(larger, few, rng)
     starts: list[Minimum] = []
     confirmed = False
@@ -144,7 +144,7 @@ def rotate(
     if disagreement(best.x, rival.x) > 1e-2:
         rivals.append(rival)
 
-    stages: list[Any] = [(Z, tol)]
+    stages = [(Z, tol)]
     if len(subset) < len(larger) < T:
         stages.insert(0, (larger, _START_TOL))
     for rows, accuracy in stages:

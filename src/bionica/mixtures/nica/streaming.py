@@ -414,11 +414,11 @@ class StreamingNICA(MixtureSeparator, RuleEstimator):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = PARAMETERS | {
+    _parameter_constraints: ClassVar = PARAMETERS | {
         "n_components": [COUNT, AUTO, None]
     }
-    _changeable: ClassVar = ("horizon",)
-    _repeats: ClassVar = True
+    _changeable = ("horizon",)
+    _repeats = True
 
     def __init__(
         self,

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from bionica.core import samples
 from bionica.core.blas import one_blas_thread
-from bionica.core.blocks import Array, ChunkedRows, Moments, merge_moments, moments
+from bionica.core.blocks import Array, Moments, merge_moments, moments
 from bionica.core.errors import Message
 from bionica.core.estimator import Estimator, unchanged_on_error
 from bionica.core.model_file import Record
@@ -120,7 +120,7 @@ class NoncenteredWhitener(Estimator):
     True
     """
 
-    _saved: ClassVar[dict[str, Any]] = {
+    _saved: ClassVar = {
         "_moments": Record(Moments, {"n": ":count", "mean": "k", "scatter": "kk"}),
         "_whitening": Record(
             Whitening,
@@ -142,7 +142,7 @@ class NoncenteredWhitener(Estimator):
         self.__dict__.update(values)
 
     def _fit(self, X: npt.ArrayLike) -> None:
-        rows: Array | ChunkedRows = samples.rows(self, X, reset=True, min_samples=2)
+        rows = samples.rows(self, X, reset=True, min_samples=2)
         with one_blas_thread():
             m = moments(rows)
             if self.robust:

@@ -171,7 +171,7 @@ def _angles(
     rng = np.random.RandomState(0)
     size = n // 2 if n >= _FEW else 13 * n // 20
     orders = [rng.permutation(n) for _ in range(_SPLITS)]
-    angles: dict[int, float] = {}
+    angles = {}
     for q in numbers:
         variance = _HIDDEN * energy[q - 1] / n
         if q < k:

@@ -100,8 +100,7 @@ class Inliers(ChunkedRows):
         *arguments)`` for every block of X, joined as a tree.
         """
         X = self.X if isinstance(self.X, ChunkedRows) else ArrayRows(self.X)
-        total: T = X.fold_numbered(_of_inliers, join, of_block, self.limit, *arguments)
-        return total
+        return X.fold_numbered(_of_inliers, join, of_block, self.limit, *arguments)
 
     def __getitem__(self, rows: slice | Array) -> Array:
         block = self.X[rows]
