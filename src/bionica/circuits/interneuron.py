@@ -38,11 +38,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from sklearn.utils import check_random_state
 
-from bionica.circuits.guards import (
-    flip_silent,
-    lift_singular_values,
-    replace_rows,
-)
+from bionica.circuits.guards import flip_silent, lift_singular_values, replace_rows
 from bionica.circuits.network import Network, OfThePaper, given_weights, weights
 from bionica.circuits.settling import (
     REFRESH,
@@ -288,12 +284,9 @@ class InterneuronNICA(OfThePaper, Network):
     True
     """
 
-    _parameter_constraints: ClassVar = {
-        **PARAMETERS,
-        **UNTUNED,
-        "n_interneurons": [COUNT, None],
-        "decoupled": [BOOLEAN],
-    }
+    _parameter_constraints = (
+        PARAMETERS | UNTUNED | {"n_interneurons": [COUNT, None], "decoupled": [BOOLEAN]}
+    )
     #: Table 1 (appendix C), to the digit; and what all settings share.
     _published: ClassVar = {
         "always": {"average": False},

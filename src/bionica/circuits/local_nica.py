@@ -36,13 +36,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from bionica.circuits.network import TWO_COMPARTMENTS, Network, given_weights, weights
-from bionica.circuits.settling import (
-    REFRESH,
-    Exact,
-    invalidate,
-    invert,
-    settle_lateral,
-)
+from bionica.circuits.settling import REFRESH, Exact, invalidate, invert, settle_lateral
 from bionica.core.blocks import Array
 from bionica.engine.algebra import (
     FOREVER,
@@ -376,8 +370,5 @@ class LocalNICA(Network):
         dynamics = Exact(float(np.finfo(dtype).eps))
         horizon = self.horizon or FOREVER
         return NetworkLearner(
-            state,
-            Params(dynamics, int(horizon), float(horizon)),
-            [],
-            averaged,
+            state, Params(dynamics, int(horizon), float(horizon)), [], averaged
         )

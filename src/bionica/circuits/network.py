@@ -51,10 +51,6 @@ class Network(RuleEstimator):
             steps = int(self.settle_steps)
             dynamics = ProjectedGradient(float(self.gamma or 0), tolerance, steps)
         average = FOREVER if getattr(self, "average", False) else 0
-        return Params(dynamics, self._chosen_guards(), average, int(window), eps, **own)
-
-    def _chosen_guards(self) -> Guards:
-        """The guards that the parameter `guards` switches on."""
         chosen = self._guards if self.guards is True else self.guards or ()
         unknown = set(chosen) - set(self._guards)
         if unknown:
@@ -62,7 +58,8 @@ class Network(RuleEstimator):
                 f"guards={self.guards!r} names {sorted(map(str, unknown))};"
                 f" {type(self).__name__} has {self._guards}"
             )
-        return Guards(*(name in chosen for name in Guards._fields))
+        guards = Guards(*(name in chosen for name in Guards._fields))
+        return Params(dynamics, guards, average, int(window), eps, **own)
 
     # --- what went wrong while it learned
 
@@ -151,11 +148,7 @@ class OfThePaper:
 
 #: What `plot.circuit` draws of a network of neurons with a dendrite and a soma.
 TWO_COMPARTMENTS: Any = (
-    {
-        "x": ("mixtures", 0, 0),
-        "c": ("dendrites", 1, 0),
-        "z": ("somata", 2, 0),
-    },
+    {"x": ("mixtures", 0, 0), "c": ("dendrites", 1, 0), "z": ("somata", 2, 0)},
     (("x", "c", "W_xz_", 1), ("c", "z", None, 1), ("z", "z", "W_zz_", -1)),
 )
 

@@ -217,21 +217,17 @@ class NonnegativePCA(OfThePaper, Network):
             d = self._number_of_outputs(k, X)
             rng = check_random_state(self.random_state)
             W = {"W": orthonormal_rows(rng, d, d)}
-            F = _given_as_white(d, k) if X is None else _whitening_of(X, d)
+            if X is None and d < k:
+                raise ValueError(
+                    f"n_components={d}, but X has {k} mixtures: those of a stream must"
+                    " be whitened already, as many as outputs. Whiten them by"
+                    f" NoncenteredWhitener({d}), or call fit, which whitens with all"
+                    " samples"
+                )
+            F = np.eye(d) if X is None else _whitening_of(X, d)
             state = first_state(RULE, dtype, rng, W | given_weights(self, W) | {"F": F})
         rates = [Schedule(self.eta0, self.decay, self.power, 1.0)]
         return NetworkLearner(state, self._params(dtype), rates)
-
-
-def _given_as_white(d: int, k: int) -> Array:
-    """F of a stream, whose mixtures are whitened already."""
-    if d < k:
-        raise ValueError(
-            f"n_components={d}, but X has {k} mixtures: those of a stream must be"
-            " whitened already, as many as outputs. Whiten them by"
-            f" NoncenteredWhitener({d}), or call fit, which whitens with all samples"
-        )
-    return np.eye(d)
 
 
 def _whitening_of(X: Any, d: int) -> Array:

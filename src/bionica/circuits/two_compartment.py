@@ -252,11 +252,7 @@ class TwoCompartmentNICA(OfThePaper, Network):
     True
     """
 
-    _parameter_constraints: ClassVar = {
-        **PARAMETERS,
-        **UNTUNED,
-        "tau": [POSITIVE, None],
-    }
+    _parameter_constraints = PARAMETERS | UNTUNED | {"tau": [POSITIVE, None]}
     #: Table 1 (appendix C), to the digit; and what all settings share. On images the
     #: authors' code differs: the table is meant.
     _published: ClassVar = {

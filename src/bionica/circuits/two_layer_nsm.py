@@ -269,16 +269,11 @@ class TwoLayerNSM(OfThePaper, Network):
     True
     """
 
-    _parameter_constraints: ClassVar = {
-        **PARAMETERS,
+    _parameter_constraints = PARAMETERS | {
         "whitening_eta0": [SHARE],
         "whitening_decay": [NONNEGATIVE],
     }
-    _changeable = (
-        *Network._changeable,
-        "whitening_eta0",
-        "whitening_decay",
-    )
+    _changeable = (*Network._changeable, "whitening_eta0", "whitening_decay")
     #: Table 1 (appendix C), to the digit; and what all settings share.
     _published: ClassVar = {
         "always": {"guards": ("silent",)},

@@ -25,12 +25,7 @@ _SPLIT_EVERY = 8  # results that a task joins
 
 
 def dask_rows(
-    X: Any,
-    name: str,
-    argument: str = "X",
-    *,
-    min_samples: int = 1,
-    dtype: Any,
+    X: Any, name: str, argument: str = "X", *, min_samples: int = 1, dtype: Any
 ) -> "DaskRows | None":
     """A Dask array in a dtype, or one of several, with every row in one block.
 

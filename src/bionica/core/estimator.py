@@ -64,24 +64,20 @@ def unchanged_on_error(estimator: Any) -> Iterator[None]:
         vars(estimator).update(before)
         estimator._undo(backup)
         if isinstance(error, np.linalg.LinAlgError):
-            raise _singular(estimator, error) from error
+            raise DivergenceError(
+                Message(
+                    "{}: the mixtures lead to equations without a solution ({}): they"
+                    " do not vary in {n_components} directions, or their range is too"
+                    " large. Lower {n_components}, drop constant or repeated mixtures,"
+                    " or rescale them. The model is as it was before this call.",
+                    type(estimator).__name__,
+                    error,
+                ),
+                getattr(estimator, "n_samples_seen_", 0),
+            ) from error
         if raised is error:
             raise
         raise raised from None
-
-
-def _singular(estimator: Any, error: Exception) -> DivergenceError:
-    return DivergenceError(
-        Message(
-            "{}: the mixtures lead to equations without a solution ({}): they do not"
-            " vary in {n_components} directions, or their range is too large. Lower"
-            " {n_components}, drop constant or repeated mixtures, or rescale them. The"
-            " model is as it was before this call.",
-            type(estimator).__name__,
-            error,
-        ),
-        getattr(estimator, "n_samples_seen_", 0),
-    )
 
 
 class Estimator(

@@ -331,10 +331,14 @@ def load(path: str | os.PathLike[str], **overrides: Any) -> Any:
 def _unfitted(path: Any, header: dict[str, Any], overrides: dict[str, Any]) -> Any:
     """Return an estimator with the parameters of a file; functions, which no file
     holds, are among the overrides.
+
+    Its class is one of bionica's, or module.Class of a module that is imported.
     """
-    cls = _class_of(str(header["class"]))
+    module, _, name = str(header["class"]).rpartition(".")
+    cls = getattr(sys.modules.get(module), name, None) if module else _ours(name)
     parameters = {**header["parameters"]}
-    if cls is None or inspect.isabstract(cls):
+    is_estimator = hasattr(cls, "_to_save") and not inspect.isabstract(cls)
+    if not (isinstance(cls, type) and is_estimator):
         raise ModelFileError(
             f"{path} holds a {str(header['class'])[:80]!r}, not a known estimator: if"
             " it is yours, import its module first"
@@ -357,15 +361,6 @@ def _ours(name: str) -> Any:
     """The estimator that bionica calls so, or None; importing it registers its rule."""
     package = sys.modules["bionica"]
     return getattr(package, name) if name in package.__all__ else None
-
-
-def _class_of(name: str) -> Any:
-    """The estimator that a file names: one of bionica's, or module.Class of a module
-    that is imported; None if there is none.
-    """
-    module, _, own = name.rpartition(".")
-    cls = getattr(sys.modules.get(module), own, None) if module else _ours(own)
-    return cls if isinstance(cls, type) and hasattr(cls, "_to_save") else None
 
 
 def _fill(estimator: Any, header: dict[str, Any], arrays: Mapping[str, Array]) -> None:

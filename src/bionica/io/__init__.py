@@ -15,12 +15,7 @@ from typing import Any
 
 from bionica.core.errors import InputError, Message, OutputError
 from bionica.io.columns import ROW_NAMES, wavelengths_in
-from bionica.io.files import (
-    Target,
-    check_folder,
-    check_targets,
-    write_own,
-)
+from bionica.io.files import Target, check_folder, check_targets, write_own
 from bionica.io.images import IMAGES, open_images
 from bionica.io.instruments import INSTRUMENTS, open_instrument, suffix_of
 from bionica.io.matrix import (

@@ -14,13 +14,7 @@ import numpy as np
 
 from bionica import datasets, metrics
 from bionica.circuits import plot
-from bionica.circuits.paper.plans import (
-    MAPS,
-    NETWORKS,
-    SETTINGS,
-    Reproduction,
-    plan_of,
-)
+from bionica.circuits.paper.plans import MAPS, NETWORKS, SETTINGS, Reproduction, plan_of
 from bionica.circuits.sweep.plan import Case
 from bionica.circuits.sweep.run import learn
 from bionica.circuits.sweep.table import Row
@@ -230,7 +224,7 @@ def grid_figure(config: Reproduction, rows: Sequence[Row]) -> Any:
     bar = figure.colorbar(image, ax=axes, shrink=0.6, pad=0.02)
     bar.set_label(r"$\log_{10}$ of the final error; 1 and more are drawn alike")
     figure.supxlabel(
-        "square: best here; circle: the paper's choice; ×: diverged or forbidden",
+        "square: best here; circle: the paper's choice; ×: diverged or forbidden"
     )
     return figure
 

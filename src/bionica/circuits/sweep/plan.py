@@ -265,13 +265,7 @@ class DataEntry:
         options = {key: _hashable(value) for key, value in options.items()}
         for key in {"d", "T", "n_mixtures", "held_out"} & options.keys():
             options[key] = _integer(options[key], key)
-        described = (
-            kind,
-            sorted(options.items()),
-            epochs,
-            shuffle,
-            seed,
-        )
+        described = (kind, sorted(options.items()), epochs, shuffle, seed)
         for key in ("path", "mixtures", "sources"):
             if options.get(key):
                 options[key] = folder.resolve() / Path(options[key]).expanduser()
@@ -282,16 +276,7 @@ class DataEntry:
         if not name:
             name = f"{kind}-d{d}" if few else Path(options.get("mixtures", kind)).stem
         sizes = (d, X.shape[1], epochs * options.get("T", len(X)))
-        return cls(
-            name,
-            kind,
-            options,
-            epochs,
-            shuffle,
-            seed,
-            digest,
-            *sizes,
-        )
+        return cls(name, kind, options, epochs, shuffle, seed, digest, *sizes)
 
     @property
     def held_out(self) -> Any:
@@ -307,13 +292,7 @@ class DataEntry:
         S, held_out_S = np.split(np.asarray(S, dtype=np.float64), [T])
         X, held_out_X = np.split(X, [T])
         order = self.order(seed)
-        return CaseData(
-            S[order],
-            X[order],
-            held_out_S,
-            held_out_X,
-            A,
-        )
+        return CaseData(S[order], X[order], held_out_S, held_out_X, A)
 
     def order(self, seed: int) -> np.ndarray:
         """Return the order of presentation."""
@@ -480,17 +459,7 @@ class Plan:
         cls, body: Mapping[str, Any], folder: str | PathLike[str] = "."
     ) -> "Plan":
         """Check what a TOML file would hold; paths in it are relative to `folder`."""
-        _check_keys(
-            body,
-            (),
-            (
-                "data",
-                "network",
-                "seeds",
-                "times",
-                "dtype",
-            ),
-        )
+        _check_keys(body, (), ("data", "network", "seeds", "times", "dtype"))
         seeds = _integers(body.get("seeds", 1), "seeds", 0)
         times = _integers(body.get("times", 1), "times", 1)
         if isinstance(seeds, int):
@@ -531,14 +500,7 @@ class Plan:
             times = self.times if is_online(network.cls) else 1
             times = error_times(times, data.n_samples)
             for params in network.settings:
-                case = Case(
-                    network,
-                    params,
-                    seed,
-                    data,
-                    self.dtype,
-                    times,
-                )
+                case = Case(network, params, seed, data, self.dtype, times)
                 cases[network.label, data.name, case.key] = case
         return list(cases.values())
 

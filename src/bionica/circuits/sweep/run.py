@@ -182,13 +182,6 @@ def read_journal(path: Path) -> dict[str, Row]:
     return outcomes
 
 
-def _client(scheduler: str) -> Any:
-    distributed = import_optional("distributed", "a scheduler", "dask")
-    where = f"scheduler={scheduler!r} does not answer, start one with `dask scheduler`"
-    with errors_named(where):
-        return distributed.Client(scheduler, timeout=10, set_as_default=False)
-
-
 def _start_worker(parent: int, *versions: str) -> None:
     """Prepare a worker process: Ctrl-C is for its parent, and if that is killed, the
     worker ends too.
@@ -346,7 +339,15 @@ class Sweep:
             # of libraries that `one_blas_thread` does not know
             backend["inner_max_num_threads"] = 1
         else:
-            client = _client(self.scheduler)
+            distributed = import_optional("distributed", "a scheduler", "dask")
+            where = (
+                f"scheduler={self.scheduler!r} does not answer, start one with `dask"
+                " scheduler`"
+            )
+            with errors_named(where):
+                client = distributed.Client(
+                    self.scheduler, timeout=10, set_as_default=False
+                )
             backend = {"backend": "dask", "n_jobs": -1, "client": client}
             backend["wait_for_workers_timeout"] = 30
         try:

@@ -11,21 +11,8 @@ from typing import Any
 import numpy as np
 
 Row = dict[str, Any]
-_MEANS = (
-    "mean",
-    "low",
-    "high",
-    "geometric_mean",
-    "geometric_low",
-    "geometric_high",
-)
-_FINAL = (
-    *_MEANS,
-    "median",
-    "least",
-    "largest",
-    "last_tenth",
-)
+_MEANS = ("mean", "low", "high", "geometric_mean", "geometric_low", "geometric_high")
+_FINAL = (*_MEANS, "median", "least", "largest", "last_tenth")
 
 
 def table_bytes(rows: Sequence[Row]) -> bytes:
@@ -157,11 +144,4 @@ def _means(errors: np.ndarray) -> np.ndarray:
     mean = logs.mean(axis=0)
     deviation = logs.std(axis=0)
     geometric = np.exp([mean, mean - deviation, mean + deviation])
-    return np.array(
-        [
-            errors.mean(axis=0),
-            low,
-            high,
-            *geometric,
-        ]
-    )
+    return np.array([errors.mean(axis=0), low, high, *geometric])

@@ -4,12 +4,7 @@
 
 from bionica.core.blocks import Array, row_sample
 from bionica.mixtures.cone.fit import successive_projection
-from bionica.mixtures.cone.objective import (
-    Wall,
-    feasible,
-    minimise_on_all,
-    unweighted,
-)
+from bionica.mixtures.cone.objective import Wall, feasible, minimise_on_all, unweighted
 
 _FEW = 300  # samples: in more, successive projection finds the largest noise
 # c and m of the walls, one after the other; the last two cones are compared

@@ -12,14 +12,7 @@ from sklearn.utils import check_random_state
 
 from bionica.core import samples
 from bionica.core.blas import one_blas_thread
-from bionica.core.blocks import (
-    Array,
-    ArrayRows,
-    ChunkedRows,
-    collected,
-    finite,
-    shapes,
-)
+from bionica.core.blocks import Array, ArrayRows, ChunkedRows, collected, finite, shapes
 from bionica.core.errors import Diverged, Message
 from bionica.core.model_file import Record
 from bionica.core.online import OnlineEstimator, appended, not_started
@@ -177,8 +170,7 @@ class MinimumVolumeCone(EstimatesMissing, OnlineEstimator):
     True
     """
 
-    _parameter_constraints: ClassVar = {
-        **PARAMETERS,
+    _parameter_constraints = PARAMETERS | {
         "n_components": [COUNT, AUTO, None],
         "noise": [options("estimate", "poisson"), NONNEGATIVE],
         "nonnegative_mixing": [BOOLEAN, AUTO],

@@ -123,8 +123,7 @@ class BatchNICA(EstimatesMissing):
     array([1., 1., 1.])
     """
 
-    _parameter_constraints: ClassVar = {
-        **PARAMETERS,
+    _parameter_constraints = PARAMETERS | {
         "n_components": [COUNT, AUTO, None],
         "n_init": [COUNT],
         "tol": [POSITIVE, None],

@@ -40,7 +40,7 @@ the energy outside of F as well: g <= min(1, 1.5 r/|(I - F'F) dx|^2)^2, r its ru
 """
 
 import math
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -414,9 +414,7 @@ class StreamingNICA(MixtureSeparator, RuleEstimator):
     True
     """
 
-    _parameter_constraints: ClassVar = PARAMETERS | {
-        "n_components": [COUNT, AUTO, None]
-    }
+    _parameter_constraints = PARAMETERS | {"n_components": [COUNT, AUTO, None]}
     _changeable = ("horizon",)
     _repeats = True
 
