@@ -393,9 +393,10 @@ class Separate(ReadingOptions):
     def separate_stream(self) -> None:
         """Answer each sample with what was learned before it: of a pipe, or a file."""
         blocks = self.start_stream()
-        rows = max(FIRST, IN_MEMORY // (8 * self.reader.n_features))
-        sample = io.RowSample(rows)
-        recent = deque[Any](maxlen=min(self.horizon or 0, rows))
+        rows = IN_MEMORY // (8 * self.reader.n_features)
+        most = max(FIRST, min(self.horizon or rows, rows))
+        sample = io.RowSample(most)
+        recent = deque[Any](maxlen=most if self.horizon else 0)
         if self.from_pipe:
             self.stdin.defer_interrupts()
 
