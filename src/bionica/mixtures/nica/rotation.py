@@ -119,26 +119,10 @@ def rotate(
     many = max(few, min(round(np.sqrt(few * T)), 2**21 // d))
     larger = _random_rows(Z, many, rng)[:]
     subset = _random_rows(larger, few, rng)
-    starts: list[Minimum] = []
-    confirmed = False
-
-    def as_good(end: Minimum, best: Minimum) -> bool:
-        return end.value <= _AGREE * best.value + resolution
-
-    # If nothing is negative, other rotations may be as nonnegative, and only other
-    # starts can show them.
-    while len(starts) < (n_init if d > 1 else 1) and not (
-        confirmed and starts[0].value > resolution
-    ):
-        start = np.linalg.qr(rng.standard_normal((d, d)))[0]
-        if d == 1:
-            start = np.sign(subset.sum(keepdims=True, axis=0, dtype=float))
-        starts.append(descend(subset, start, tol=_START_TOL, max_iter=max_iter))
-        starts.sort(key=lambda start: start.value)
-        confirmed = len(starts) > 1 and as_good(starts[1], starts[0])
+    starts, confirmed = _starts(subset, resolution, max_iter, n_init, rng)
 
     best = starts[0]
-    equal = [start for start in starts if as_good(start, best)]
+    equal = [start for start in starts if _as_good(start, best, resolution)]
     rival = max(equal, key=lambda start: disagreement(best.x, start.x))
     rivals = [best]
     if disagreement(best.x, rival.x) > 1e-2:
@@ -154,7 +138,9 @@ def rotate(
 
     best = min(rivals, key=lambda end: end.value)
     # A rival that is worse on all rows does not make the result ambiguous.
-    ambiguity = max(disagreement(best.x, end.x) for end in rivals if as_good(end, best))
+    ambiguity = max(
+        disagreement(best.x, end.x) for end in rivals if _as_good(end, best, resolution)
+    )
     return Rotation(
         R=best.x,
         objective=best.value,
@@ -164,6 +150,34 @@ def rotate(
         confirmed=confirmed or d == 1,
         ambiguity=ambiguity,
     )
+
+
+def _starts(
+    subset: Array,
+    resolution: float,
+    max_iter: int,
+    n_init: int,
+    rng: np.random.RandomState,
+) -> tuple[list[Minimum], bool]:
+    """Where descents from random starts end, the best first; whether two agree."""
+    d = subset.shape[1]
+    if d == 1:
+        sign = np.sign(subset.sum(keepdims=True, axis=0, dtype=float))
+        return [descend(subset, sign, tol=_START_TOL, max_iter=max_iter)], False
+    starts: list[Minimum] = []
+    confirmed = False
+    # If nothing is negative, other rotations may be as nonnegative, and only other
+    # starts can show them.
+    while len(starts) < n_init and not (confirmed and starts[0].value > resolution):
+        start = np.linalg.qr(rng.standard_normal((d, d)))[0]
+        starts.append(descend(subset, start, tol=_START_TOL, max_iter=max_iter))
+        starts.sort(key=lambda end: end.value)
+        confirmed = len(starts) > 1 and _as_good(starts[1], starts[0], resolution)
+    return starts, confirmed
+
+
+def _as_good(end: Minimum, best: Minimum, resolution: float) -> bool:
+    return end.value <= _AGREE * best.value + resolution
 
 
 def _random_rows(Z: Any, size: int, rng: np.random.RandomState) -> Any:

@@ -524,7 +524,7 @@ class StreamingNICA(MixtureSeparator, RuleEstimator):
         if self._learner is None:
             return []
         problems = undecided(self.count_) if hasattr(self, "count_") else []
-        if self.change_detected_:
+        if self._learner.state.white.changed[0]:
             reason = (
                 "the mixtures changed: outputs became far more correlated, and past and"
                 " present are averaged"
