@@ -1,8 +1,9 @@
 """`separate`: a file or a stream is fitted, transformed and judged.
 
 A file is fitted by `bionica.separate`, if it is large on evenly spread samples of
-32 MiB, and then transformed block by block. A pipe, and a file with --horizon, is a
-stream: each sample is answered with what was learned before it.
+32 MiB (--method streaming learns from all of it), and then transformed block by block.
+A pipe, and a file with --horizon, is a stream: each sample is answered with what was
+learned before it.
 
 Model and sources of a stream agree after a kill: a file of sources and the model appear
 together, when the input ends. If sources go to standard output, the model is saved
