@@ -196,8 +196,7 @@ def test_floor_is_the_distance_to_the_noncentered_zca_whitening(seed, d):
     assert correlation_floor(S) == pytest.approx(np.mean((S - W) ** 2), rel=1e-7)
 
 
-def test_the_spectral_angle_is_that_of_every_assignment_tried():
-    rng = np.random.default_rng(0)
+def test_the_spectral_angle_is_that_of_every_assignment_tried(rng):
     A = rng.random((3, 7))
     B = rng.random((4, 7))
     cosine = (A @ B.T) / np.linalg.norm(A, axis=1)[:, None] / np.linalg.norm(B, axis=1)
@@ -217,8 +216,7 @@ def test_the_spectral_angle_is_that_of_every_assignment_tried():
         metrics.spectral_angle(A, B[:2])
 
 
-def test_the_error_of_abundances():
-    rng = np.random.default_rng(0)
+def test_the_error_of_abundances(rng):
     S = rng.dirichlet([1, 1, 1], 50)
     Y = S + 0.1 * rng.random(S.shape)
     shares = Y / Y.sum(axis=1, keepdims=True)
@@ -236,8 +234,8 @@ def test_the_error_of_abundances():
         metrics.rmse_abundances(S, -Y)
 
 
-def test_a_constant_output_is_correlated_with_nothing():
-    S = np.random.default_rng(0).random((100, 2))
+def test_a_constant_output_is_correlated_with_nothing(rng):
+    S = rng.random((100, 2))
     match = match_sources(
         S, np.column_stack([S[:, 1], np.full(100, 0.1)]), by="correlation"
     )

@@ -69,11 +69,10 @@ def test_kkt_on_every_positive_definite_matrix(d, condition, scale, lost, bias, 
         assert ws.events[rule.REGULARISED] == 0
 
 
-def test_degenerate_ties():
+def test_degenerate_ties(rng):
     """Neurons that neither fire nor strain (z_i = w_i = 0), many at once, from every
     kind of start.
     """
-    rng = np.random.default_rng(0)
     for d in (2, 5, 12):
         M = positive_definite(rng, d, 100.0)
         z0 = np.where(np.arange(d) % 2, 0.0, 1.0)
@@ -161,8 +160,8 @@ def with_singular_values(rng, values, n):
     ],
 )
 @pytest.mark.parametrize("n", [3, 5])
-def test_small_singular_values_become_one(values, n):
-    W = with_singular_values(np.random.default_rng(0), values, n)
+def test_small_singular_values_become_one(values, n, rng):
+    W = with_singular_values(rng, values, n)
     before = W.copy()
     ws = rule.scratch(3, float)
     guards.lift_singular_values(W, EPS, ws)

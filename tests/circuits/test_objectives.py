@@ -233,14 +233,13 @@ def test_optimal_weights_of_l2(sources, A):
     )
 
 
-def test_the_steps_of_the_reference_descend_and_ascend_the_objectives():
+def test_the_steps_of_the_reference_descend_and_ascend_the_objectives(rng):
     """(7) and (8) are half the gradient of L_1, (13) and (14) of L_2: down in the
     feedforward, up in the lateral weights.
     """
     X = mix(sparse_uniform(50, 3, rng=0), paper_mixing("d3"))[0]
     eta = 1e-3
     tau = 0.5
-    rng = np.random.default_rng(0)
     state = o.interneuron(3, 3, rng, m=4)
     W_xy = state["W_xy"].copy()
     W_yn = state["W_yn"].copy()

@@ -51,8 +51,8 @@ def test_figure_4_is_ten_runs_of_the_four_networks_on_the_printed_matrices(
     assert runs[0].times[-1] == 100_000
 
 
-def test_figure_5_presents_the_images_five_times_in_random_orders(tmp_path):
-    images = np.random.default_rng(0).exponential(size=(3, 100))
+def test_figure_5_presents_the_images_five_times_in_random_orders(tmp_path, rng):
+    images = rng.exponential(size=(3, 100))
     np.save(tmp_path / "sources.npy", images)
     runs = cases("figure5", "images", images=str(tmp_path / "sources.npy"))
     assert {case.network.name for case in runs} == {*NETWORKS}

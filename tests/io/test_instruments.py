@@ -196,8 +196,7 @@ def fcs(tmp_path):
     return fcs
 
 
-def test_fcs_as_flowio_writes_it(fcs):
-    rng = np.random.default_rng(0)
+def test_fcs_as_flowio_writes_it(fcs, rng):
     events = np.column_stack([np.arange(5.0), rng.random((5, 3)).astype(np.float32)])
     numbers, times, reader = opened(fcs(events, ["Time", "FSC-A", "B530-A", "R660-A"]))
     assert reader.names == ["B530-A", "R660-A"]
@@ -300,9 +299,9 @@ def envi(path, cube, interleave, **more):
 
 
 @pytest.mark.parametrize("interleave", ["bsq", "bil", "bip"])
-def test_envi_by_its_description(tmp_path, interleave):
+def test_envi_by_its_description(tmp_path, interleave, rng):
     pytest.importorskip("spectral")
-    cube = np.random.default_rng(0).random((4, 5, 6))
+    cube = rng.random((4, 5, 6))
     envi(tmp_path / "x.hdr", cube, interleave)
     files = set()
 

@@ -58,7 +58,7 @@ def test_gradient_agrees_with_finite_differences(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_end_is_a_minimum(kind):
+def test_the_end_is_a_minimum(kind, rng):
     """Skew part of the gradient zero, and no small rotation better."""
     Z = white(kind, 4000, 5)
     found = descend(Z, random_rotation(Z.shape[1], 0), tol=1e-8)
@@ -66,7 +66,6 @@ def test_the_end_is_a_minimum(kind):
     np.testing.assert_allclose(found.x @ found.x.T, np.eye(5), atol=1e-13)
     assert np.abs(value_and_gradient(Z, found.x)[1]).max() < 1e-7
     assert found.value == pytest.approx(objective(Z, found.x), abs=1e-15)
-    rng = np.random.default_rng(0)
     for size in (1e-3, 1e-2, 1e-1):
         for _ in range(20):
             E = size * rng.standard_normal((5, 5))

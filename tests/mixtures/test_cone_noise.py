@@ -83,11 +83,10 @@ def test_of_two_cones_the_one_that_settled_is_better_then_the_objective_then_les
 # --- counts
 
 
-def test_weights_make_the_noise_of_counts_the_same_in_every_sample():
+def test_weights_make_the_noise_of_counts_the_same_in_every_sample(rng):
     """z = w x / scale; totals differ by a factor of 50, and `noise` is the standard
     deviation of each channel.
     """
-    rng = np.random.default_rng(0)
     expected = rng.permutation(np.geomspace(100, 5000, 4000))[:, None] * closed(4000)[1]
     counts = rng.poisson(expected).astype(float)
     channels = find_channels(counts, 3, "poisson")
@@ -201,7 +200,7 @@ def begun(X):
     return sketch.begin(rows, *sample, SETTINGS)
 
 
-def test_the_distance_outside_is_that_off_the_subspace_and_beyond_a_facet():
+def test_the_distance_outside_is_that_off_the_subspace_and_beyond_a_facet(rng):
     found = begun(closed(3000, noise=0.01)[1]).fit
     at = found.coordinates
     inside = found.mixing.sum(axis=1)  # all outputs are 1
@@ -210,7 +209,7 @@ def test_the_distance_outside_is_that_off_the_subspace_and_beyond_a_facet():
     u = at.matrix @ inside
     beyond = at.inverse @ (u - (u @ facet + 5.0) * facet)  # by 5 standard deviations
     assert (V @ at.matrix @ beyond)[[0, 2]].min() > 0
-    off = at.channel_noise * np.random.default_rng(0).standard_normal(12)
+    off = at.channel_noise * rng.standard_normal(12)
     off -= at.inverse @ (at.matrix @ off)
     off /= np.linalg.norm(off / at.channel_noise)
     Z = np.stack([inside, beyond, inside + 3 * off, beyond + 12 * off])
@@ -345,11 +344,10 @@ def test_facets_that_have_not_settled_say_so(tightened, monkeypatch):
     assert (sweeps, settled) == (1, False)
 
 
-def test_sources_come_in_the_order_of_their_share_of_the_data():
+def test_sources_come_in_the_order_of_their_share_of_the_data(rng):
     """The energy of the spectrum times the variance of the amounts, whatever each of
     them is.
     """
-    rng = np.random.default_rng(0)
     A = np.array([[3.0, 0.1, 0.1, 0.2], [0.1, 1.0, 0.1, 0.3], [1.2, 1.1, 1.2, 1.3]])
     for amounts in ([1.0, 5.0, 1.0], [0.1, 1.0, 3.0], [1.0, 1.0, 1.0]):
         X = rng.exponential(amounts, size=(3000, 3)) @ A
@@ -372,11 +370,10 @@ def test_dark_samples_hide_no_facet(tightened):
 
 
 @pytest.mark.parametrize(("noise", "hidden"), [(1.2, True), (0.3, False)])
-def test_facets_that_noise_hides_are_those_of_nonnegative_ica(noise, hidden):
+def test_facets_that_noise_hides_are_those_of_nonnegative_ica(noise, hidden, rng):
     """Signed mixtures with noise above the mean of the outputs: these are uncorrelated,
     as the rotation makes them.
     """
-    rng = np.random.default_rng(0)
     S = 10 * rng.exponential(size=(4000, 3)) * (rng.random((4000, 3)) < 0.1)
     A = np.linalg.qr(rng.standard_normal((8, 3)))[0]
     X = S @ A.T + noise * rng.standard_normal((4000, 8))

@@ -120,12 +120,12 @@ def test_a_dask_array_gives_the_same_for_any_blocks(snr_db, options):
     ],
 )
 def test_a_reaction_is_known_as_a_curve_in_blocks_too_and_not_if_its_rows_are_shuffled(
-    rates, noise, worst, same
+    rates, noise, worst, same, rng
 ):
     da = pytest.importorskip("dask.array")
     C, A, _ = reaction(*rates)
     S = np.repeat(C, 170, axis=0)  # a random sample of 20,000 of 40,800 rows is kept
-    X = S @ A + noise * np.random.default_rng(0).standard_normal((len(S), 121))
+    X = S @ A + noise * rng.standard_normal((len(S), 121))
     shuffled = X[np.random.default_rng(1).permutation(len(X))]
     for rows, curve in ((X, True), (shuffled, False)):
         cone = fitted(rows)
@@ -188,16 +188,16 @@ def test_the_random_sample_of_a_union_is_that_of_the_union_of_samples():
         assert len(sketch.sample_rows(ArrayRows(X[:n]), 1000)[0].z) == kept
 
 
-def test_extremes_do_not_depend_on_how_samples_are_cut():
-    Y = np.random.default_rng(0).exponential(size=(4, 3500)) - 0.1
+def test_extremes_do_not_depend_on_how_samples_are_cut(rng):
+    Y = rng.exponential(size=(4, 3500)) - 0.1
     Y[:, 17] = 0
     q = sketch._probe_directions(4) @ (Y / np.maximum(np.abs(Y).sum(axis=0), 1e-8))
     q[:, 17] = np.inf
     np.testing.assert_array_equal(sketch.extremes(Y), np.unique(q.argmin(axis=1)))
 
 
-def test_totals_of_parts_are_those_of_all():
-    X = np.random.default_rng(0).standard_normal((500, 6)) + np.arange(6)
+def test_totals_of_parts_are_those_of_all(rng):
+    X = rng.standard_normal((500, 6)) + np.arange(6)
     channels = find_channels(X, 3, "estimate")
     whole, *parts = (
         sketch.totals(rows, sketch.Gate(channels)) for rows in (X, X[:200], X[200:])

@@ -55,11 +55,11 @@ def test_separate_takes_a_cube_with_masked_pixels():
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_a_stack_of_images_is_not_taken_for_a_cube():
+def test_a_stack_of_images_is_not_taken_for_a_cube(rng):
     _, A, X = cube()
     # maps of few directions
     smooth = np.exp(-(((np.linspace(0, 1, 30)[:, None] - [0.2, 0.5, 0.8]) / 0.2) ** 2))
-    noise = 0.01 * np.random.default_rng(0).standard_normal((30, 30, 20))
+    noise = 0.01 * rng.standard_normal((30, 30, 20))
     X2 = (smooth[:, None] * smooth[None]) @ A + noise
     refusal = r"pass np.moveaxis\(X, 0, -1\). If it is not, pass X.reshape\(-1, "
     for right in (X, X2, X[:6], X[..., :4], np.repeat(X, 3, axis=2)):

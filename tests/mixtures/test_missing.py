@@ -59,9 +59,10 @@ def test_a_fit_with_missing_values_is_near_that_of_the_complete_data(share):
     assert ours < complete + np.radians(0.3) < mean
 
 
-def test_outputs_of_rows_with_gaps_are_those_of_the_cells_that_the_model_puts_there():
+def test_outputs_of_rows_with_gaps_are_those_of_the_cells_that_the_model_puts_there(
+    rng,
+):
     """The fixed point y = W x(y), where x(y) has the cells of A y where x has none."""
-    rng = np.random.default_rng(0)
     A = rng.random((8, 3))
     P = np.linalg.pinv(A)
     # W A = I
@@ -75,11 +76,10 @@ def test_outputs_of_rows_with_gaps_are_those_of_the_cells_that_the_model_puts_th
     np.testing.assert_allclose(filled @ W.T, Y[2:], atol=1e-9)
 
 
-def test_samples_without_their_best_channels_have_noisier_outputs():
+def test_samples_without_their_best_channels_have_noisier_outputs(rng):
     """As a detector that saturates makes them: the standard deviation is that of the
     errors.
     """
-    rng = np.random.default_rng(0)
     S = rng.exponential(size=(20_000, 2))
     A = 0.1 + 0.2 * rng.random((20, 2))
     A[:4, 0] = 1
@@ -144,8 +144,7 @@ def test_empty_cells_of_a_file_are_missing_and_words_are_not(tmp_path):
         open_reader(path, missing=True).read()
 
 
-def test_at_most_twelve_directions_are_predicted():
-    rng = np.random.default_rng(0)
+def test_at_most_twelve_directions_are_predicted(rng):
     assert (
         predicted_rank(rng.standard_normal((2000, 14)) @ rng.standard_normal((14, 40)))
         == 12

@@ -70,11 +70,10 @@ def test_outliers_are_found_in_every_unit(unit):
 
 
 @pytest.mark.parametrize("n", [1000, 4000])
-def test_outliers_of_many_features_are_found_in_the_units_of_each(n):
+def test_outliers_of_many_features_are_found_in_the_units_of_each(n, rng):
     """40 are projected on 32 directions: all of them with 4000 samples, 20 and the
     distance outside with 1000; one is constant.
     """
-    rng = np.random.default_rng(0)
     X, is_outlier = spoiled(mixed(n_samples=n, d=40)[1], "channel", 1e3)
     X[:, 7] = 3.0
     units = 2.0 ** rng.integers(-30, 30, 40)
@@ -129,7 +128,7 @@ def test_the_whitener_is_robust_if_asked():
     assert np.abs(naive).max() < 1e-3 * np.abs(best).max()
 
 
-def test_the_least_distance_outside_the_signal_follows_the_unit():
-    X = mixed(k=9)[1] + 0.1 * np.random.default_rng(0).standard_normal((1, 9))
+def test_the_least_distance_outside_the_signal_follows_the_unit(rng):
+    X = mixed(k=9)[1] + 0.1 * rng.standard_normal((1, 9))
     floors = [metric(unit * X, 4).outside.floor for unit in (1.0, 1024.0)]
     assert floors[1] == pytest.approx(1024.0**2 * floors[0], rel=1e-6)

@@ -99,14 +99,6 @@ def test_a_constant_feature_is_left_out_and_comes_back():
     )
 
 
-def test_more_components_than_rank_is_an_error_that_says_what_to_do():
-    with pytest.raises(
-        ValueError,
-        match=r"n_components=4 exceeds the rank.*n_components=None \(keeps 3\)",
-    ):
-        NoncenteredWhitener(4).fit(mixtures(100, 3, 8))
-
-
 def test_overflow_is_an_error_that_says_what_to_do():
     with (
         np.errstate(over="ignore", invalid="ignore"),
