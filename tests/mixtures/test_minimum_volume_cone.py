@@ -357,21 +357,6 @@ def test_a_stream_knows_that_stored_samples_follow_a_curve(rng):
     assert stream > whole - 0.01 > smallest
 
 
-@pytest.mark.parametrize("j", [0, 1, 2])
-def test_known_spectra_are_kept_and_come_first(j):
-    """Beside a cone between the smallest and the largest, as the curve has it."""
-    C, A, X = reaction(0.05, 0.1, 0.01)
-    unknown = worst_correlation(C, fitted(X, 3).transform(X))
-    cone = fitted(X, 3, known_mixing=A[j : j + 1].T)
-    first = cone.mixing_[:, 0]
-    np.testing.assert_allclose(
-        first / np.linalg.norm(first), A[j] / np.linalg.norm(A[j]), atol=1e-9
-    )
-    Y = cone.transform(X)
-    assert worst_correlation(C, Y) > unknown - 0.005
-    assert np.corrcoef(C[:, j], Y[:, 0])[0, 1] > 0.98
-
-
 @pytest.mark.parametrize(
     ("message", "known"),
     [
