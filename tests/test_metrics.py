@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.linalg import sqrtm
 
 from bionica import metrics
@@ -75,7 +76,7 @@ def test_error_curve_is_the_cumulative_mean(seed, d, n_samples):
     S, Y, _ = noisy_copy(np.random.default_rng(seed), n_samples, d)
     P = match_sources(S, Y).permutation
     naive = [np.mean((S[:t] - Y[:t, P]) ** 2) for t in range(1, n_samples + 1)]
-    np.testing.assert_allclose(error_curve(S, Y), naive, rtol=1e-12)
+    assert_allclose(error_curve(S, Y), naive, rtol=1e-12)
     assert error_curve(S, Y)[-1] == permutation_error(S, Y)
 
 
@@ -99,9 +100,9 @@ def test_match_by_correlation_is_the_best_of_all_injections(seed, d, surplus):
 def test_a_match_follows_the_unit_of_the_outputs(unit):
     S, Y, order = noisy_copy(np.random.default_rng(2), 50, 3)
     plain, scaled = (match_sources(S, y, by="correlation") for y in (Y, unit * Y))
-    np.testing.assert_array_equal(scaled.permutation, order)
-    np.testing.assert_allclose(scaled.correlation, plain.correlation, rtol=1e-9)
-    np.testing.assert_allclose(scaled.scale * unit, plain.scale, rtol=1e-9)
+    assert_array_equal(scaled.permutation, order)
+    assert_allclose(scaled.correlation, plain.correlation, rtol=1e-9)
+    assert_allclose(scaled.scale * unit, plain.scale, rtol=1e-9)
     assert plain.scale.min() > 0.5
 
 
@@ -118,9 +119,7 @@ def test_sinr_is_signal_power_over_residual_power():
     power = (s**2).sum(axis=0)
     residual = ((s - c * y) ** 2).sum(axis=0)
     assert sinr(S, Y) == pytest.approx(dB(power.sum() / residual.sum()), rel=1e-12)
-    np.testing.assert_allclose(
-        sinr(S, Y, per_source=True), dB(power / residual), rtol=1e-12
-    )
+    assert_allclose(sinr(S, Y, per_source=True), dB(power / residual), rtol=1e-12)
 
 
 @unhurried
@@ -190,9 +189,7 @@ def test_floor_is_the_distance_to_the_noncentered_zca_whitening(seed, d):
     rng = np.random.default_rng(seed)
     S = rng.exponential(size=(100, d)) @ rng.random((d, d)) + 0.1 * rng.random((100, d))
     W = S @ np.linalg.inv(sqrtm(np.atleast_2d(np.cov(S.T, bias=True))))
-    np.testing.assert_allclose(
-        np.cov(W.T, bias=True).reshape(d, d), np.eye(d), atol=1e-8
-    )
+    assert_allclose(np.cov(W.T, bias=True).reshape(d, d), np.eye(d), atol=1e-8)
     assert correlation_floor(S) == pytest.approx(np.mean((S - W) ** 2), rel=1e-7)
 
 
@@ -204,12 +201,12 @@ def test_the_spectral_angle_is_that_of_every_assignment_tried(rng):
         np.arccos(cosine[range(3), order]).mean()
         for order in itertools.permutations(range(4), 3)
     )
-    np.testing.assert_allclose(metrics.spectral_angle(A, B), best, rtol=1e-12)
+    assert_allclose(metrics.spectral_angle(A, B), best, rtol=1e-12)
     tiny = A + 1e-9 * rng.standard_normal(A.shape)  # arccos would return 0 or 1e-8
     unit, moved = (M / np.linalg.norm(M, axis=1)[:, np.newaxis] for M in (A, tiny))
     expected = np.linalg.norm(moved - unit, axis=1)
     found = metrics.spectral_angle(A, 7 * tiny[::-1], per_source=True)
-    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    assert_allclose(found, expected, rtol=1e-5)
     with pytest.raises(
         ValueError, match=r"spectra has shape \(3, 7\) and estimates \(2, 7\)"
     ):
@@ -221,9 +218,7 @@ def test_the_error_of_abundances(rng):
     Y = S + 0.1 * rng.random(S.shape)
     shares = Y / Y.sum(axis=1, keepdims=True)
     expected = np.sqrt(np.mean((S - shares) ** 2))
-    np.testing.assert_allclose(
-        metrics.rmse_abundances(S, 5 * Y[:, [1, 2, 0]]), expected
-    )
+    assert_allclose(metrics.rmse_abundances(S, 5 * Y[:, [1, 2, 0]]), expected)
     assert metrics.rmse_abundances(S[:1], np.zeros((1, 3))) == pytest.approx(
         np.sqrt(np.mean(S[0] ** 2))
     )
@@ -239,7 +234,7 @@ def test_a_constant_output_is_correlated_with_nothing(rng):
     match = match_sources(
         S, np.column_stack([S[:, 1], np.full(100, 0.1)]), by="correlation"
     )
-    np.testing.assert_allclose(match.correlation, [0, 1])
+    assert_allclose(match.correlation, [0, 1])
     assert list(match.permutation) == [1, 0]
 
 

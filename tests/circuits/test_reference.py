@@ -4,6 +4,7 @@ weights and repairs.
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 import bionica
 import naive
@@ -42,23 +43,19 @@ def test_neurons_at_rest_by_three_solvers(d, rng):
         c = rng.standard_normal(d)
         W_zz = W_yn.T @ W_yn
         z = reference.settle(W_zz, c)
-        np.testing.assert_allclose(z, naive.settle_qp(W_zz, c), rtol=1e-10, atol=1e-11)
-        np.testing.assert_allclose(
+        assert_allclose(z, naive.settle_qp(W_zz, c), rtol=1e-10, atol=1e-11)
+        assert_allclose(
             z, reference.settle(W_zz, c, gamma=1 / np.trace(W_zz)), rtol=1e-8, atol=1e-9
         )
         for gamma in (None, 0.3 / np.trace(W_zz)):
             y, n = reference.settle_interneurons(W_yn, W_yn.T, c, gamma)
-            np.testing.assert_allclose(y, z, rtol=1e-8, atol=1e-9)
-            np.testing.assert_allclose(n, W_yn @ y, rtol=1e-8, atol=1e-9)
+            assert_allclose(y, z, rtol=1e-8, atol=1e-9)
+            assert_allclose(n, W_yn @ y, rtol=1e-8, atol=1e-9)
         # some z_i = w_i = 0
-        np.testing.assert_allclose(
-            reference.settle(W_zz, W_zz @ z), z, rtol=1e-10, atol=1e-11
-        )
+        assert_allclose(reference.settle(W_zz, W_zz @ z), z, rtol=1e-10, atol=1e-11)
         W_ny = W_yn.T + 0.1 / d * rng.standard_normal((d, d + 1))
         y, n = reference.settle_interneurons(W_yn, W_ny, c)
-        np.testing.assert_allclose(
-            y, naive.settle_lcp(W_ny @ W_yn, c), rtol=1e-8, atol=1e-9
-        )
+        assert_allclose(y, naive.settle_lcp(W_ny @ W_yn, c), rtol=1e-8, atol=1e-9)
 
 
 def test_interneuron_weights_meet(rng):
@@ -70,7 +67,7 @@ def test_interneuron_weights_meet(rng):
     }
     before = state["W_ny"] - state["W_yn"].T
     reference.run(reference.interneuron_step, state, X, rates)
-    np.testing.assert_allclose(
+    assert_allclose(
         state["W_ny"] - state["W_yn"].T,
         np.prod(1 - rates) * before,
         rtol=1e-10,
@@ -79,13 +76,11 @@ def test_interneuron_weights_meet(rng):
 
 
 def test_rates_and_error_are_those_of_the_package(rng):
-    np.testing.assert_array_equal(
+    assert_array_equal(
         reference.learning_rate(np.arange(9), 0.1, 1e-3), Schedule(0.1, 1e-3)(0, 9)
     )
     S, Y = rng.random((2, 30, 4))
-    np.testing.assert_allclose(
-        reference.error_curve(S, Y), metrics.error_curve(S, Y), rtol=1e-13
-    )
+    assert_allclose(reference.error_curve(S, Y), metrics.error_curve(S, Y), rtol=1e-13)
 
 
 # --- the compiled networks
@@ -162,12 +157,10 @@ def compare(Network, X, init, *, guards=(), eta0=0.02, tau=0.5, **params):
     expected = reference.run(
         step, state, X, rates, repair if set(guards) - {"rate"} else None
     )
-    np.testing.assert_allclose(
-        Y, expected, rtol=RTOL, atol=RTOL * max(expected.max(), 1)
-    )
+    assert_allclose(Y, expected, rtol=RTOL, atol=RTOL * max(expected.max(), 1))
     for weight in init:
         W = getattr(ours, f"{weight}_")
-        np.testing.assert_allclose(
+        assert_allclose(
             W, state[weight], rtol=RTOL, atol=RTOL * np.abs(W).max(), err_msg=weight
         )
     return ours

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.linalg import hadamard
 
 from bionica import MinimumVolumeCone
@@ -189,7 +190,7 @@ def test_the_noise_of_an_output_is_what_other_directions_show_in_each_mixture(rn
     W = np.linalg.pinv(A / D[:, np.newaxis]) / D
     X = sources(3, 50_000) @ A.T + D * rng.standard_normal((50_000, 8))
     noise = measures.Fit(X, W, A, len(X)).noise
-    np.testing.assert_allclose(noise, W**2 @ D**2, rtol=0.02)
+    assert_allclose(noise, W**2 @ D**2, rtol=0.02)
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.3])
@@ -201,7 +202,7 @@ def test_what_is_subtracted_is_no_noise(noise):
     U[:, 0] = 9.0 * (U[:, 0] > 0) - 0.5 * U[:, 1]
     U += noise * np.random.default_rng(1).standard_normal(U.shape)
     found = measures.Fit(U, np.eye(3), np.eye(3), len(U)).noise
-    np.testing.assert_allclose(np.sqrt(found), noise, rtol=0.7, atol=1e-6)
+    assert_allclose(np.sqrt(found), noise, rtol=0.7, atol=1e-6)
 
 
 @pytest.mark.parametrize("unit", [0.01, 100.0])
@@ -212,7 +213,7 @@ def test_what_is_subtracted_does_not_depend_on_the_units_of_outputs(unit):
     share = measures.subtracted(U, noise)
     assert share[0] > 0
     scaled_share = measures.subtracted(unit * U, unit**2 * noise)
-    np.testing.assert_allclose(scaled_share, share, rtol=1e-9)
+    assert_allclose(scaled_share, share, rtol=1e-9)
 
 
 def test_slopes_that_chance_explains_are_not_subtracted(rng):
@@ -287,9 +288,7 @@ def test_outputs_of_nonnegative_ica_turn_until_one_is_negative():
     scale = U.std(axis=0)
     b = np.arctan2(np.sin(0.2) / scale[1], np.cos(0.2) / scale[0])
     a = np.arctan2(np.sin(0.1) / scale[0], np.cos(0.1) / scale[1])
-    np.testing.assert_allclose(
-        measures.turned(U), (a**3 + b**3) / (3 * (a + b)), rtol=1e-6
-    )
+    assert_allclose(measures.turned(U), (a**3 + b**3) / (3 * (a + b)), rtol=1e-6)
     assert measures.turned(np.eye(3)[[0, 1, 2, 0]]).max() == 0
 
 
@@ -419,7 +418,7 @@ def test_the_angle_is_that_between_columns_in_any_order_sign_and_scale(rng):
     B[:, 1] += np.tan(0.2) * np.eye(8)[:, 7]
     found, degrees = match(A, -3 * rng.random(4) * B)
     assert found.tolist() == [1, 3, 0, 2]
-    np.testing.assert_allclose(degrees, [np.degrees(0.2), 0, 0, 0], atol=1e-5)
+    assert_allclose(degrees, [np.degrees(0.2), 0, 0, 0], atol=1e-5)
 
 
 @pytest.mark.parametrize(("sigma", "nonnegative"), [(0.9, False), (1.1, True)])
@@ -526,10 +525,10 @@ def test_halves_are_random_or_of_time_and_the_scale_of_fits_does_not_count(rng):
         return 1e3 * W, A / 1e3
 
     assert uncertainty(X, W, A, fit, np.zeros(3)).mixing.max() < 1e-12
-    np.testing.assert_array_equal(np.vstack(calls[4:]), X)
+    assert_array_equal(np.vstack(calls[4:]), X)
     first = X[:, 0]
     for halves in (calls[:2], calls[2:4]):
-        np.testing.assert_array_equal(np.sort(np.vstack(halves)[:, 0]), np.sort(first))
+        assert_array_equal(np.sort(np.vstack(halves)[:, 0]), np.sort(first))
         assert 0.45 < np.mean(np.isin(halves[0][:, 0], first[: N // 2])) < 0.55
 
 
@@ -720,7 +719,7 @@ def test_a_signal_beyond_the_sources_adds_to_the_error_of_each(rng):
     seen = measures.Fit(S @ Q.T, W, W.T, N, **facts)
     # what one mixture holds may be its noise
     square = np.square(S[:, 3:] @ Q[:, 3:].T).mean(axis=0).max()
-    np.testing.assert_allclose(
+    assert_allclose(
         (seen.error - seen.noise)[:2] / np.array([1, 2]),
         0.2 - square,
         rtol=0.05,

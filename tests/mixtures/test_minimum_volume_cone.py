@@ -7,6 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 import bionica
 from bionica import MinimumVolumeCone
@@ -148,8 +149,8 @@ def test_samples_near_a_facet_are_those_within_its_wall_or_the_500_nearest(rng):
     assert many.sum() > 500
     facets = near_facets(Y, V, np.array([0.01, 0.8]), data)
     for i, rows in enumerate((few, many)):
-        np.testing.assert_array_equal(facets.near[i][0], Y[:, rows])
-        np.testing.assert_array_equal(facets.near[i][1], weights[rows])
+        assert_array_equal(facets.near[i][0], Y[:, rows])
+        assert_array_equal(facets.near[i][1], weights[rows])
     # all that there are
     assert near_facets(Y[:, :400], V, np.zeros(2), data).near[0][0].shape == (2, 400)
 
@@ -163,7 +164,7 @@ def test_a_start_is_turned_towards_the_mean_until_each_output_has_a_tenth_of_its
     missing = 0.1 * np.sqrt(np.mean((data.U @ V.T) ** 2, axis=0)) - V @ data.mean
     assert missing[0] > 0 > missing[1:].max()
     V[0] += missing[0] * data.mean / (data.mean @ data.mean)
-    np.testing.assert_allclose(turned, V / (V @ data.mean)[:, np.newaxis], rtol=1e-12)
+    assert_allclose(turned, V / (V @ data.mean)[:, np.newaxis], rtol=1e-12)
 
 
 def test_a_start_keeps_known_edges(rng):
@@ -172,8 +173,8 @@ def test_a_start_keeps_known_edges(rng):
     known = np.array([[1.0], [0.5], [0.2]])
     V = np.array([[1.0, 0.0, 0.0], [-0.5, 1.0, 0.0], [-0.2, 0.0, 1.0]])
     held = hold_mean(-V, data._replace(known=known))
-    np.testing.assert_allclose(held[1:] @ known, 0, atol=1e-12)
-    np.testing.assert_allclose(held @ data.mean, 1)
+    assert_allclose(held[1:] @ known, 0, atol=1e-12)
+    assert_allclose(held @ data.mean, 1)
 
 
 @pytest.mark.parametrize("unit", [1e-4, 1e4])
@@ -195,7 +196,7 @@ def test_sources_are_not_rotated_if_noise_is_half_of_the_weakest_direction(unit,
     for share, exists in ((0.52, False), (0.48, True)):
         V = rotation(unweighted(U), share * weakest, rng)
         assert (V is not None) == exists
-    np.testing.assert_allclose(np.cov(V @ U.T, bias=True), np.eye(2), atol=1e-9)
+    assert_allclose(np.cov(V @ U.T, bias=True), np.eye(2), atol=1e-9)
     assert rotation(unweighted(unit * rng.dirichlet([1, 1, 1], 500)), 0.0, rng) is None
 
 
@@ -217,7 +218,7 @@ def test_without_noise_it_is_exact(kind, d, k, least):
     cone = fitted(X, d)
     assert sinr(S, cone.transform(X)) > least
     assert cone.negativity_ < 1e-12
-    np.testing.assert_array_equal(cone.noise_, 0)
+    assert_array_equal(cone.noise_, 0)
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -232,7 +233,7 @@ def test_digitised_sources_are_seen_to_have_no_noise(seed, stream):
     X = S @ rng.standard_normal((3, 3))
     cone = (streamed if stream else fitted)(X, 3)
     assert sinr(S, cone.transform(X)) > 40
-    np.testing.assert_array_equal(cone.noise_, 0)
+    assert_array_equal(cone.noise_, 0)
 
 
 def test_a_grid_is_told_from_noise_and_from_repeated_samples(rng):
@@ -262,7 +263,7 @@ def test_correlated_sources_are_recovered_as_if_the_mixing_were_known(rho, snr):
     cone = fitted(X, 5)
     assert sinr(S, cone.transform(X)) > knows_mixing(S, X, A) - 0.5
     noise = (X - S @ A.T) @ cone.components_.T
-    np.testing.assert_allclose(cone.noise_, noise.std(axis=0), rtol=0.15)
+    assert_allclose(cone.noise_, noise.std(axis=0), rtol=0.15)
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3, 4])
@@ -282,11 +283,11 @@ def test_abundances_that_sum_to_one(alpha):
     cone = fitted(X, 4, normalize="sum")
     Y = cone.transform(X)
     assert worst_correlation(S, Y) > 0.999
-    np.testing.assert_allclose((X @ cone.components_.T).sum(axis=1), 1, atol=0.05)
-    np.testing.assert_allclose(Y.max(axis=0), S.max(), rtol=0.15)
+    assert_allclose((X @ cone.components_.T).sum(axis=1), 1, atol=0.05)
+    assert_allclose(Y.max(axis=0), S.max(), rtol=0.15)
     for name, moment in (("variance", np.std), ("mean", np.mean)):
         U = X @ fitted(X, 4, normalize=name).components_.T
-        np.testing.assert_allclose(moment(U, axis=0), 1, rtol=1e-9)
+        assert_allclose(moment(U, axis=0), 1, rtol=1e-9)
 
 
 def test_counts(rng):
@@ -322,7 +323,7 @@ def test_very_many_mixtures(n, rng):
     X = noisy(S @ rng.random((3, 1100)), 0.1, 1)
     cone = fitted(X, 3)
     assert worst_correlation(S, cone.transform(X)) > 0.98
-    np.testing.assert_allclose(cone.components_ @ cone.mixing_, np.eye(3), atol=1e-9)
+    assert_allclose(cone.components_ @ cone.mixing_, np.eye(3), atol=1e-9)
     if n > 2000:
         stream = streamed(X[:2000], 3).partial_fit(X[2000:])
         assert worst_correlation(S, stream.transform(X)) > 0.98
@@ -382,8 +383,8 @@ def test_a_known_spectrum_gives_amounts_in_its_units():
     known = 7 * A[1:2].T
     for rows in (slice(None), C[:, 1] < 0.5):
         cone = fitted(X[rows], 3, known_mixing=known)
-        np.testing.assert_allclose(cone.spectra_[0], 7 * A[1], rtol=1e-6)
-        np.testing.assert_allclose(cone.transform(X)[:, 0], C[:, 1] / 7, atol=0.03 / 7)
+        assert_allclose(cone.spectra_[0], 7 * A[1], rtol=1e-6)
+        assert_allclose(cone.transform(X)[:, 0], C[:, 1] / 7, atol=0.03 / 7)
     total = fitted(X, 3, known_mixing=known, normalize="sum").transform(X).sum(axis=1)
     assert np.abs(total - 1).mean() < 0.1
 
@@ -465,7 +466,7 @@ def test_scale_and_order_of_samples_and_mixtures_do_not_matter(rng):
     rows = rng.permutation(len(X))
     columns = rng.permutation(6)
     Y = fitted(X, 3).transform(X)
-    np.testing.assert_array_equal(fitted(1024 * X, 3).transform(1024 * X), Y)
+    assert_array_equal(fitted(1024 * X, 3).transform(1024 * X), Y)
     for other, agreement in ((1e-6 * X, 100), (X[:, columns], 60)):
         assert sinr(Y, fitted(other, 3).transform(other)) > agreement
     assert sinr(Y, fitted(X[rows], 3).transform(X)) > 40
@@ -522,7 +523,7 @@ def test_any_chunking_gives_the_same_bits(k, noise, snr, tmp_path, rng):
     at_once = whole.partial_fit_transform(X)
     blocks = np.split(X, [1, 2, 1999, 2001, 4321])
     outputs = [cut.partial_fit_transform(block) for block in blocks]
-    np.testing.assert_array_equal(np.concatenate(outputs), at_once)
+    assert_array_equal(np.concatenate(outputs), at_once)
     assert not at_once[:2000].any()
     assert at_once[2000:].any(axis=1).mean() > 0.9
     for x in X[:2600]:
@@ -531,10 +532,10 @@ def test_any_chunking_gives_the_same_bits(k, noise, snr, tmp_path, rng):
     resumed = bionica.load(tmp_path / "model.bionica")
     for other in (resumed, pickle.loads(pickle.dumps(single))):
         other.partial_fit(X[2600:])
-        np.testing.assert_array_equal(other.components_, whole.components_)
+        assert_array_equal(other.components_, whole.components_)
         assert other.n_samples_seen_ == 6500
     one = whole.transform_one(X[7])
-    np.testing.assert_allclose(one, whole.transform(X[7:8])[0], rtol=1e-12)
+    assert_allclose(one, whole.transform(X[7:8])[0], rtol=1e-12)
 
 
 @pytest.mark.parametrize("seed", [500, 504, 505])
@@ -561,7 +562,7 @@ def test_before_the_start_outputs_are_zero():
     assert not hasattr(stream, "components_")
     stream.partial_fit(X[1500:2000])
     assert stream.n_samples_until_start_ == 0
-    np.testing.assert_allclose(stream.components_, fitted(X[:2000], 3).components_)
+    assert_allclose(stream.components_, fitted(X[:2000], 3).components_)
 
 
 def test_a_drifting_mixture_is_followed(rng):
