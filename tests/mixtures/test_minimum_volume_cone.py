@@ -612,7 +612,7 @@ def test_bad_parameters_are_named(parameters, message):
 
 def test_overflow_leaves_the_model_as_it_was():
     _, X, _ = problem("copula0.3", 3000, 3, 6, 30)
-    cone = MinimumVolumeCone(3, random_state=0).partial_fit(X)
+    cone = streamed(X, 3)
     before = pickle.dumps(cone)
     with pytest.raises(bionica.DivergenceError, match="rescale"):
         cone.partial_fit(np.full((1000, 6), 1e200))
