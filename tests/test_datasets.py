@@ -204,8 +204,7 @@ def test_default_images_are_the_middle_of_scikit_images():
 
 
 @pytest.fixture
-def pictures():
-    rng = np.random.default_rng(9)
+def pictures(rng):
     return [
         rng.integers(0, 256, shape, dtype=np.uint8) for shape in ((12, 10), (10, 14))
     ]

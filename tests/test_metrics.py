@@ -62,8 +62,7 @@ def test_permutation_error_is_the_minimum_over_all_permutations(
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64])
-def test_exact_recovery_is_exactly_zero(dtype):
-    rng = np.random.default_rng(1)
+def test_exact_recovery_is_exactly_zero(dtype, rng):
     S = (100 * rng.exponential(size=(3000, 7))).astype(dtype)
     Y = S[:, rng.permutation(7)]
     assert permutation_error(S, Y) == 0.0
@@ -110,8 +109,7 @@ def dB(ratio):
     return 10 * np.log10(ratio)
 
 
-def test_sinr_is_signal_power_over_residual_power():
-    rng = np.random.default_rng(9)
+def test_sinr_is_signal_power_over_residual_power(rng):
     S, Y, order = noisy_copy(rng, 400, 4)
     s = S
     y = Y[:, order]
@@ -134,8 +132,7 @@ def test_sinr_is_blind_to_scale_order_and_surplus_outputs(seed, surplus):
     )
 
 
-def test_sinr_of_perfect_and_of_silent_outputs():
-    rng = np.random.default_rng(11)
+def test_sinr_of_perfect_and_of_silent_outputs(rng):
     S = rng.exponential(size=(1000, 3))
     assert sinr(S, S) > 280
     assert sinr(np.eye(4), np.eye(4)) == np.inf

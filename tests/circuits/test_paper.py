@@ -30,13 +30,9 @@ def cases(experiment, setting, **options):
 # --- plans
 
 
-@pytest.mark.parametrize(
-    ("experiment", "setting", "d"), [("figure4", "d3", 3), ("figure4", "d10", 10)]
-)
-def test_figure_4_is_ten_runs_of_the_four_networks_on_the_printed_matrices(
-    experiment, setting, d
-):
-    runs = cases(experiment, setting, seed=7)
+@pytest.mark.parametrize(("setting", "d"), [("d3", 3), ("d10", 10)])
+def test_figure_4_is_ten_runs_of_the_four_networks_on_the_printed_matrices(setting, d):
+    runs = cases("figure4", setting, seed=7)
     assert {case.seed for case in runs} == {*range(7, 17)}
     assert len(runs) == 40
     assert {case.network.name for case in runs} == {*NETWORKS}  # nothing of ours

@@ -177,13 +177,13 @@ def problem(Network, n, d, k, seed):
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_plain(Neural, shape):
+def test_plain(Neural, shape, rng):
     d, k, m = SHAPES[shape]
     X = problem(Neural, N["exact"], d, k, 2)
     ours = compare(
         Neural,
         X,
-        initial_weights(Neural.__name__, d, X.shape[1], m, np.random.default_rng(1)),
+        initial_weights(Neural.__name__, d, X.shape[1], m, rng),
     )
     assert sum(ours.repairs_.values()) == 0
 
@@ -193,8 +193,8 @@ DYNAMIC = [bionica.InterneuronNICA, bionica.TwoCompartmentNICA, bionica.TwoLayer
 
 @pytest.mark.parametrize("Settling", DYNAMIC[:2], ids=lambda cls: cls.__name__)
 @pytest.mark.parametrize("gamma", [None, 0.05])
-def test_gradient_dynamics_end_at_the_same_fixed_points(Settling, gamma):
-    init = initial_weights(Settling.__name__, 3, 4, 5, np.random.default_rng(1))
+def test_gradient_dynamics_end_at_the_same_fixed_points(Settling, gamma, rng):
+    init = initial_weights(Settling.__name__, 3, 4, 5, rng)
     compare(
         Settling,
         problem(Settling, N["gradient"], 3, 4, 2),
@@ -206,15 +206,14 @@ def test_gradient_dynamics_end_at_the_same_fixed_points(Settling, gamma):
 
 
 @pytest.mark.parametrize("Settling", DYNAMIC, ids=lambda cls: cls.__name__)
-def test_window_of_the_running_means(Settling):
-    init = initial_weights(Settling.__name__, 3, 4, 4, np.random.default_rng(1))
+def test_window_of_the_running_means(Settling, rng):
+    init = initial_weights(Settling.__name__, 3, 4, 4, rng)
     compare(Settling, problem(Settling, 300, 3, 4, 2), init, mean_window=50)
 
 
 @pytest.mark.parametrize("dynamics", N)
-def test_independent_interneuron_weights(dynamics):
+def test_independent_interneuron_weights(dynamics, rng):
     """Appendix B: W_ny and W_yn start apart, and the neurons always iterate."""
-    rng = np.random.default_rng(5)
     init = initial_weights("InterneuronNICA", 3, 3, 4, rng)
     init["W_ny"] = init["W_ny"] + 0.2 * rng.standard_normal((3, 4))
     X = problem(bionica.InterneuronNICA, N["gradient"], 3, 3, 6)

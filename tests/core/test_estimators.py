@@ -247,7 +247,6 @@ LAYOUTS = {
     "strided": lambda X: np.repeat(np.repeat(X, 2, axis=0), 2, axis=1)[::2, ::2],
     "reversed": lambda X: X[::-1].copy()[::-1],
     "read-only": lambda X: np.frombuffer(X.tobytes()).reshape(X.shape),
-    "list": np.ndarray.tolist,
     "int": lambda X: X.astype(int),
     "object": lambda X: X.astype(object),
 }

@@ -195,10 +195,3 @@ def test_a_ceiling_is_said_first_and_adds_no_source_and_no_refit(
     assert "saturated" in first
     assert first.endswith("or set their saturated cells to NaN.")
     assert not re.search("number of sources|more samples", " ".join(others))
-
-
-def test_sources_are_not_counted_where_hardly_a_sample_is_below_the_ceiling(rng):
-    X = rng.gamma(0.5, size=(400, 3)) @ rng.random((3, 60))
-    said = "have saturated cells, and the others are too few to count sources: give n_c"
-    with pytest.raises(ValueError, match=said):
-        separate(np.minimum(X, np.quantile(X, 0.1, axis=0)))

@@ -327,7 +327,8 @@ def test_samples_below_a_ceiling_are_20_or_half_at_least(n, least, rng):
     sound = X[X[:, 0] < np.sort(X[:, 0])[least]]
     assert np.array_equal(count.unsaturated(clipped(least)), sound)
     assert np.array_equal(count.unsaturated(X), X)
-    message = f"{n - least + 1} of {n} samples have saturated cells"
+    message = f"{n - least + 1} of {n} samples have saturated cells, and the others"
+    message += " are too few to count sources: give n_c"
     with pytest.raises(ValueError, match=message):
         count.unsaturated(clipped(least - 1))
 

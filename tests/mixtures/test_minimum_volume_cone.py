@@ -293,7 +293,7 @@ def test_abundances_that_sum_to_one(alpha):
 def test_counts(rng):
     S = draw("0.5", 3000, 3)
     A = rng.random((3, 30))
-    X = np.random.default_rng(1).poisson(200 * S @ A).astype(float)
+    X = rng.poisson(200 * S @ A).astype(float)
     cone = fitted(X, 3, noise="poisson")
     assert worst_correlation(S, cone.transform(X)) > 0.99
     X[5, 7] = -1

@@ -117,16 +117,6 @@ def test_directions_that_are_no_sources_are_not_counted(nonnegative):
     assert counted.n_sources < 6
 
 
-def test_halves_that_agree_on_no_number_are_said_and_never_mean_one_source(
-    monkeypatch, rng
-):
-    monkeypatch.setattr("bionica.mixtures.verdict.count._angle", lambda *_: 60.0)
-    X = rng.exponential(size=(300, 3)) @ rng.random((3, 8))
-    count = count_sources(X * rng.normal(1, 0.1, X.shape))  # the noise is not white
-    assert not count.agreed
-    assert count.n_sources > 1
-
-
 @pytest.mark.parametrize("learn", ["fit", "partial_fit"])
 @pytest.mark.parametrize("cls", [BatchNICA, MinimumVolumeCone, StreamingNICA])
 @pytest.mark.parametrize(
