@@ -5,6 +5,7 @@ image.
 import numpy as np
 import pytest
 import tifffile
+from numpy.testing import assert_array_equal
 from scipy.io import savemat
 from typer.testing import CliRunner
 
@@ -35,7 +36,7 @@ def test_a_cube_is_a_sample_in_each_pixel(cls):
     model, other = (cls(3, random_state=0).fit(x) for x in (X, flat))
     Y = model.transform(X)
     assert Y.shape == (30, 40, 3)
-    np.testing.assert_array_equal(Y.reshape(-1, 3), other.transform(flat))
+    assert_array_equal(Y.reshape(-1, 3), other.transform(flat))
     assert model.inverse_transform(Y).shape == X.shape
     assert str(model.diagnose(X, refit=False)) == str(other.diagnose(flat, refit=False))
 
@@ -79,7 +80,7 @@ def test_xarray_in_and_out():
     assert maps.dims == ("y", "x", "source")
     assert maps.source.values.tolist() == ["source_1", "source_2", "source_3"]
     assert {"y", "land", "exposure", "source"} == set(maps.coords)
-    np.testing.assert_array_equal(maps.values, model.transform(X))
+    assert_array_equal(maps.values, model.transform(X))
     assert model.inverse_transform(maps).dims == ("y", "x", "mixture")
 
 
@@ -98,9 +99,9 @@ def test_a_cube_in_a_file(tmp_path, suffix):
             writer.write(pixels)
     with io.open_reader(path) as reader:
         assert reader.image_shape == (30, 40) and "30 x 40 pixels" in reader.notes[0]
-        np.testing.assert_array_equal(reader.read(), pixels)
+        assert_array_equal(reader.read(), pixels)
         for rows in (np.array([3, 50, 1100]), slice(30, 95)):
-            np.testing.assert_array_equal(reader.fetch(rows), pixels[rows])
+            assert_array_equal(reader.fetch(rows), pixels[rows])
 
 
 @pytest.mark.parametrize("name", ["y.npy", "y.tif"])
