@@ -66,8 +66,8 @@ def test_a_failing_case_is_the_worst_value_and_is_listed():
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_peers_recover_independent_sources():
-    S = problems.sources("sparse_uniform", 3000, 3, np.random.default_rng(0))
+def test_peers_recover_independent_sources(rng):
+    S = problems.sources("sparse_uniform", 3000, 3, rng)
     for method in ("BatchNICA", "FastICA", "NMF", methods.KNOWS_A):
         X, A = methods.mixed(method, S, 6, None, np.random.default_rng(1))
         Y = methods.separated(method, 3, X, A, X, 0)

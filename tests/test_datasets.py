@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
 from bionica.datasets import (
@@ -62,7 +63,7 @@ def test_sources_follow_their_law(kind, law, p_zero):
 def test_abundances_are_dirichlet_of_unit_variance(d):
     S = random_sources("abundances", 20_000, d, rng=1)
     total = S.sum(axis=1)
-    np.testing.assert_allclose(total, total[0])
+    assert_allclose(total, total[0])
     for s in S.T:
         assert (
             stats.kstest(s / total[0], stats.beta(0.5, (d - 1) / 2).cdf).pvalue > 1e-3
@@ -76,7 +77,7 @@ def test_odors_are_mixed_by_log_normal_affinities():
     assert np.mean(S == 0) == pytest.approx(0.9, abs=0.02)
     assert A.shape == (8, 3)
     assert odors(10)[1].shape == (21, 5)
-    np.testing.assert_array_equal(odors(10, 3, 8, rng=2)[1], A)
+    assert_array_equal(odors(10, 3, 8, rng=2)[1], A)
     logs = np.log(odors(1, 200, 200, rng=0)[1])
     assert stats.kstest(logs.ravel()[:5000], "norm").pvalue > 1e-3
 
@@ -102,7 +103,7 @@ def test_seeds(draw):
     S = draw(50, 3, rng=7)
     assert S.dtype == np.float64
     for rng in (7, np.int64(7), np.random.default_rng(7)):
-        np.testing.assert_array_equal(draw(50, 3, rng=rng), S)
+        assert_array_equal(draw(50, 3, rng=rng), S)
     assert not np.array_equal(S, draw(50, 3, rng=8))
     assert not np.array_equal(draw(50, 3), draw(50, 3))
 
@@ -119,7 +120,7 @@ def test_copula_has_uniform_margins_and_the_rank_correlation_of_its_rho(rho, df)
     for s in S.T:
         assert stats.kstest(s / np.sqrt(12), "uniform").pvalue > 1e-3
     if df == 4:
-        np.testing.assert_array_equal(copula_uniform(n, 3, rho, rng=4), S)
+        assert_array_equal(copula_uniform(n, 3, rho, rng=4), S)
     # Kendall's tau of every elliptical copula, whatever its df.
     tau = 2 / np.pi * np.arcsin(rho)
     for i, j in ((0, 1), (0, 2), (1, 2)):
@@ -132,7 +133,7 @@ def test_mixtures_are_s_times_a_transposed():
     S = sparse_uniform(100, 3, rng=0)
     X, A = mix(S, rng=1)
     assert A.shape == (3, 3)
-    np.testing.assert_allclose(X, S @ A.T, rtol=1e-12)
+    assert_allclose(X, S @ A.T, rtol=1e-12)
     X, A = mix(S.astype(np.float32), n_mixtures=7, rng=1)
     assert X.shape == (100, 7)
     assert A.shape == (7, 3)
@@ -146,7 +147,7 @@ def test_noise_has_the_asked_ratio_in_every_mixture(snr_db):
     clean, (noisy, _) = S @ A.T, mix(S, A, snr_db=snr_db, rng=4)
     noise = noisy - clean
     measured = 10 * np.log10(np.mean(clean**2, axis=0) / np.mean(noise**2, axis=0))
-    np.testing.assert_allclose(measured, snr_db, atol=0.1)
+    assert_allclose(measured, snr_db, atol=0.1)
     assert np.abs(np.corrcoef(noise.T) - np.eye(3)).max() < 0.03
     assert np.array_equal(mix(S, A, snr_db=np.inf)[0], clean)
 
@@ -175,12 +176,12 @@ def test_the_images_are_mixed_by_the_matrix_of_the_data_not_by_the_printed_one()
         [-0.012076203, -0.372860189, 0.806204631],
         [-0.454731770, -0.702256635, -0.301557802],
     ]
-    np.testing.assert_allclose(A, rows, atol=6e-10)
+    assert_allclose(A, rows, atol=6e-10)
 
 
 def assert_grounded(S):
-    np.testing.assert_array_equal(S.min(axis=0), 0)
-    np.testing.assert_allclose(S.var(axis=0), 1, rtol=1e-12)
+    assert_array_equal(S.min(axis=0), 0)
+    assert_allclose(S.var(axis=0), 1, rtol=1e-12)
 
 
 def affine(S, raw):
@@ -203,8 +204,7 @@ def test_default_images_are_the_middle_of_scikit_images():
 
 
 @pytest.fixture
-def pictures():
-    rng = np.random.default_rng(9)
+def pictures(rng):
     return [
         rng.integers(0, 256, shape, dtype=np.uint8) for shape in ((12, 10), (10, 14))
     ]
@@ -221,7 +221,7 @@ def test_a_folder_of_image_files(tmp_path, pictures):
     common = np.column_stack([pictures[1][:, 2:12].ravel(), pictures[0][1:11].ravel()])
     assert affine(S, common)
     swapped = natural_images(tmp_path, names=["b.png", "a.png"])
-    np.testing.assert_array_equal(swapped, S[:, ::-1])
+    assert_array_equal(swapped, S[:, ::-1])
     assert natural_images(tmp_path, names=["a.png"], size=8).shape == (64, 1)
 
 
@@ -233,7 +233,7 @@ def test_arrays_on_disk_need_no_scikit_image(tmp_path, pictures, monkeypatch):
     S = natural_images(tmp_path / "flat.npy")
     assert_grounded(S)
     assert affine(S, stack.reshape(2, -1).T)
-    np.testing.assert_array_equal(natural_images(tmp_path / "stack.npy"), S)
+    assert_array_equal(natural_images(tmp_path / "stack.npy"), S)
     assert natural_images(tmp_path / "stack.npy", size=3).shape == (9, 2)
     for bad, message in (
         (np.ones((100, 2)), "save .n_images, n_pixels."),

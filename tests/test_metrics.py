@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.linalg import sqrtm
 
 from bionica import metrics
@@ -61,8 +62,7 @@ def test_permutation_error_is_the_minimum_over_all_permutations(
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64])
-def test_exact_recovery_is_exactly_zero(dtype):
-    rng = np.random.default_rng(1)
+def test_exact_recovery_is_exactly_zero(dtype, rng):
     S = (100 * rng.exponential(size=(3000, 7))).astype(dtype)
     Y = S[:, rng.permutation(7)]
     assert permutation_error(S, Y) == 0.0
@@ -75,7 +75,7 @@ def test_error_curve_is_the_cumulative_mean(seed, d, n_samples):
     S, Y, _ = noisy_copy(np.random.default_rng(seed), n_samples, d)
     P = match_sources(S, Y).permutation
     naive = [np.mean((S[:t] - Y[:t, P]) ** 2) for t in range(1, n_samples + 1)]
-    np.testing.assert_allclose(error_curve(S, Y), naive, rtol=1e-12)
+    assert_allclose(error_curve(S, Y), naive, rtol=1e-12)
     assert error_curve(S, Y)[-1] == permutation_error(S, Y)
 
 
@@ -99,9 +99,9 @@ def test_match_by_correlation_is_the_best_of_all_injections(seed, d, surplus):
 def test_a_match_follows_the_unit_of_the_outputs(unit):
     S, Y, order = noisy_copy(np.random.default_rng(2), 50, 3)
     plain, scaled = (match_sources(S, y, by="correlation") for y in (Y, unit * Y))
-    np.testing.assert_array_equal(scaled.permutation, order)
-    np.testing.assert_allclose(scaled.correlation, plain.correlation, rtol=1e-9)
-    np.testing.assert_allclose(scaled.scale * unit, plain.scale, rtol=1e-9)
+    assert_array_equal(scaled.permutation, order)
+    assert_allclose(scaled.correlation, plain.correlation, rtol=1e-9)
+    assert_allclose(scaled.scale * unit, plain.scale, rtol=1e-9)
     assert plain.scale.min() > 0.5
 
 
@@ -109,8 +109,7 @@ def dB(ratio):
     return 10 * np.log10(ratio)
 
 
-def test_sinr_is_signal_power_over_residual_power():
-    rng = np.random.default_rng(9)
+def test_sinr_is_signal_power_over_residual_power(rng):
     S, Y, order = noisy_copy(rng, 400, 4)
     s = S
     y = Y[:, order]
@@ -118,9 +117,7 @@ def test_sinr_is_signal_power_over_residual_power():
     power = (s**2).sum(axis=0)
     residual = ((s - c * y) ** 2).sum(axis=0)
     assert sinr(S, Y) == pytest.approx(dB(power.sum() / residual.sum()), rel=1e-12)
-    np.testing.assert_allclose(
-        sinr(S, Y, per_source=True), dB(power / residual), rtol=1e-12
-    )
+    assert_allclose(sinr(S, Y, per_source=True), dB(power / residual), rtol=1e-12)
 
 
 @unhurried
@@ -135,8 +132,7 @@ def test_sinr_is_blind_to_scale_order_and_surplus_outputs(seed, surplus):
     )
 
 
-def test_sinr_of_perfect_and_of_silent_outputs():
-    rng = np.random.default_rng(11)
+def test_sinr_of_perfect_and_of_silent_outputs(rng):
     S = rng.exponential(size=(1000, 3))
     assert sinr(S, S) > 280
     assert sinr(np.eye(4), np.eye(4)) == np.inf
@@ -190,14 +186,11 @@ def test_floor_is_the_distance_to_the_noncentered_zca_whitening(seed, d):
     rng = np.random.default_rng(seed)
     S = rng.exponential(size=(100, d)) @ rng.random((d, d)) + 0.1 * rng.random((100, d))
     W = S @ np.linalg.inv(sqrtm(np.atleast_2d(np.cov(S.T, bias=True))))
-    np.testing.assert_allclose(
-        np.cov(W.T, bias=True).reshape(d, d), np.eye(d), atol=1e-8
-    )
+    assert_allclose(np.cov(W.T, bias=True).reshape(d, d), np.eye(d), atol=1e-8)
     assert correlation_floor(S) == pytest.approx(np.mean((S - W) ** 2), rel=1e-7)
 
 
-def test_the_spectral_angle_is_that_of_every_assignment_tried():
-    rng = np.random.default_rng(0)
+def test_the_spectral_angle_is_that_of_every_assignment_tried(rng):
     A = rng.random((3, 7))
     B = rng.random((4, 7))
     cosine = (A @ B.T) / np.linalg.norm(A, axis=1)[:, None] / np.linalg.norm(B, axis=1)
@@ -205,27 +198,24 @@ def test_the_spectral_angle_is_that_of_every_assignment_tried():
         np.arccos(cosine[range(3), order]).mean()
         for order in itertools.permutations(range(4), 3)
     )
-    np.testing.assert_allclose(metrics.spectral_angle(A, B), best, rtol=1e-12)
+    assert_allclose(metrics.spectral_angle(A, B), best, rtol=1e-12)
     tiny = A + 1e-9 * rng.standard_normal(A.shape)  # arccos would return 0 or 1e-8
     unit, moved = (M / np.linalg.norm(M, axis=1)[:, np.newaxis] for M in (A, tiny))
     expected = np.linalg.norm(moved - unit, axis=1)
     found = metrics.spectral_angle(A, 7 * tiny[::-1], per_source=True)
-    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    assert_allclose(found, expected, rtol=1e-5)
     with pytest.raises(
         ValueError, match=r"spectra has shape \(3, 7\) and estimates \(2, 7\)"
     ):
         metrics.spectral_angle(A, B[:2])
 
 
-def test_the_error_of_abundances():
-    rng = np.random.default_rng(0)
+def test_the_error_of_abundances(rng):
     S = rng.dirichlet([1, 1, 1], 50)
     Y = S + 0.1 * rng.random(S.shape)
     shares = Y / Y.sum(axis=1, keepdims=True)
     expected = np.sqrt(np.mean((S - shares) ** 2))
-    np.testing.assert_allclose(
-        metrics.rmse_abundances(S, 5 * Y[:, [1, 2, 0]]), expected
-    )
+    assert_allclose(metrics.rmse_abundances(S, 5 * Y[:, [1, 2, 0]]), expected)
     assert metrics.rmse_abundances(S[:1], np.zeros((1, 3))) == pytest.approx(
         np.sqrt(np.mean(S[0] ** 2))
     )
@@ -236,12 +226,12 @@ def test_the_error_of_abundances():
         metrics.rmse_abundances(S, -Y)
 
 
-def test_a_constant_output_is_correlated_with_nothing():
-    S = np.random.default_rng(0).random((100, 2))
+def test_a_constant_output_is_correlated_with_nothing(rng):
+    S = rng.random((100, 2))
     match = match_sources(
         S, np.column_stack([S[:, 1], np.full(100, 0.1)]), by="correlation"
     )
-    np.testing.assert_allclose(match.correlation, [0, 1])
+    assert_allclose(match.correlation, [0, 1])
     assert list(match.permutation) == [1, 0]
 
 

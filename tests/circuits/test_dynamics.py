@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
 
 import bionica
 from bionica.circuits import guards, settling
@@ -69,18 +70,17 @@ def test_kkt_on_every_positive_definite_matrix(d, condition, scale, lost, bias, 
         assert ws.events[rule.REGULARISED] == 0
 
 
-def test_degenerate_ties():
+def test_degenerate_ties(rng):
     """Neurons that neither fire nor strain (z_i = w_i = 0), many at once, from every
     kind of start.
     """
-    rng = np.random.default_rng(0)
     for d in (2, 5, 12):
         M = positive_definite(rng, d, 100.0)
         z0 = np.where(np.arange(d) % 2, 0.0, 1.0)
         c = M @ z0
         for firing in (np.zeros(d), np.ones(d), np.arange(d) % 2):
             z, _ = solve(M, c, firing=firing.astype(bool))
-            np.testing.assert_allclose(z, z0, atol=1e-12)
+            assert_allclose(z, z0, atol=1e-12)
 
 
 def test_nearly_singular_is_regularised_and_counted():
@@ -88,7 +88,7 @@ def test_nearly_singular_is_regularised_and_counted():
     z, ws = solve(singular, np.ones(3), firing=np.ones(3, bool))
     assert np.isfinite(z).all()
     assert ws.events[rule.REGULARISED] == 1
-    np.testing.assert_allclose(z.sum(), 1, rtol=1e-6)  # M z = c still holds, nearly
+    assert_allclose(z.sum(), 1, rtol=1e-6)  # M z = c still holds, nearly
 
 
 # from 0.1 on M comes close to singular now and then
@@ -109,14 +109,14 @@ def test_the_inverse_stays_the_inverse(name, eta0, dtype):
     network = getattr(bionica, name)(d, eta0=eta0, decay=0.0, random_state=0)
     state = learned(network.partial_fit(X))
     if name == "InterneuronNICA":
-        np.testing.assert_array_equal(network.W_ny_, network.W_yn_.T)
+        assert_array_equal(network.W_ny_, network.W_yn_.T)
         M = network.W_ny_.astype(float) @ network.W_yn_
     elif name == "TwoCompartmentNICA":
         M = network.W_zz_.astype(float)
     else:
         M = network.W_yy_.astype(float)
     H = state["_state.H_yy" if name == "TwoLayerNSM" else "_state.H"]
-    np.testing.assert_allclose(H @ M, np.eye(d), atol=1e3 * eps * np.linalg.cond(M))
+    assert_allclose(H @ M, np.eye(d), atol=1e3 * eps * np.linalg.cond(M))
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -161,21 +161,21 @@ def with_singular_values(rng, values, n):
     ],
 )
 @pytest.mark.parametrize("n", [3, 5])
-def test_small_singular_values_become_one(values, n):
-    W = with_singular_values(np.random.default_rng(0), values, n)
+def test_small_singular_values_become_one(values, n, rng):
+    W = with_singular_values(rng, values, n)
     before = W.copy()
     ws = rule.scratch(3, float)
     guards.lift_singular_values(W, EPS, ws)
     lifted = sum(value < 0.01 for value in values)
     assert ws.events[rule.SPECTRUM] == lifted
     expected = sorted((v if v >= 0.01 else 1.0 for v in values), reverse=True)
-    np.testing.assert_allclose(np.linalg.svd(W, compute_uv=False), expected, rtol=1e-9)
+    assert_allclose(np.linalg.svd(W, compute_uv=False), expected, rtol=1e-9)
     if not lifted:
-        np.testing.assert_array_equal(W, before)
+        assert_array_equal(W, before)
     # what was large enough is as it was: W and before agree on those directions
     u, s, vt = np.linalg.svd(before, full_matrices=False)
     keep = s >= 0.01
-    np.testing.assert_allclose(
+    assert_allclose(
         u[:, keep].T @ W @ vt[keep].T, np.diag(s[keep]), rtol=1e-9, atol=1e-9 * s[0]
     )
 
@@ -189,6 +189,6 @@ def test_small_eigenvalues_become_one(values):
     ws = rule.scratch(3, float)
     guards.lift_eigenvalues(W, EPS, ws)
     expected = sorted(value if value >= 0.01 else 1.0 for value in values)
-    np.testing.assert_allclose(np.linalg.eigvalsh(W), expected, rtol=1e-9)
-    np.testing.assert_allclose(W, W.T, atol=1e-12)
+    assert_allclose(np.linalg.eigvalsh(W), expected, rtol=1e-9)
+    assert_allclose(W, W.T, atol=1e-12)
     assert ws.events[rule.SPECTRUM] == sum(value < 0.01 for value in values)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 from bionica import LocalNICA
 from bionica.circuits import reference
@@ -29,7 +30,7 @@ def test_equals_the_reference(d, k, smooth):
     )
     Y = network.partial_fit_transform(X)
     Z = np.array([reference.local_nica_step(expected, x) for x in X])
-    np.testing.assert_allclose(Y, Z, rtol=1e-9, atol=1e-9 * Z.max())
+    assert_allclose(Y, Z, rtol=1e-9, atol=1e-9 * Z.max())
     arrays = learned(network)
     expected |= {
         f"{part}.{name}": value
@@ -39,14 +40,14 @@ def test_equals_the_reference(d, k, smooth):
     names = [name for name in expected if "." in name]
     for name in ("W_xz", "W_zz", "U", "z_bar", "n", *names):
         atol = 1e-9 * np.abs(expected[name]).max()
-        np.testing.assert_allclose(
+        assert_allclose(
             arrays[f"_state.{name}"],
             expected[name],
             rtol=1e-9,
             atol=atol,
             err_msg=name,
         )
-    np.testing.assert_allclose(arrays["_state.H"] @ network.W_zz_, np.eye(d), atol=1e-9)
+    assert_allclose(arrays["_state.H"] @ network.W_zz_, np.eye(d), atol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +89,7 @@ def test_scale_sign_and_order_of_inputs_do_not_matter(Q):
     unit = np.sign(Q)
     expected = LocalNICA(3, init={"W_xz": W}).partial_fit_transform(X)
     Y = LocalNICA(3, init={"W_xz": W @ unit.T}).partial_fit_transform(X @ Q.T)
-    np.testing.assert_allclose(Y, expected, rtol=1e-9, atol=1e-9 * expected.max())
+    assert_allclose(Y, expected, rtol=1e-9, atol=1e-9 * expected.max())
 
 
 def test_inputs_connect_when_their_power_is_known():

@@ -4,6 +4,7 @@ weights, the wait for a first block.
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 from bionica import (
     InterneuronNICA,
@@ -49,14 +50,14 @@ def test_nonnegative_pca_whitens_in_fit_alone():
     network, stream = (NonnegativePCA(3, random_state=0) for _ in range(2))
     whitener = NoncenteredWhitener(3).fit(X)
     Z = whitener.transform(X)
-    np.testing.assert_allclose(
+    assert_allclose(
         network.fit(X).transform(X), stream.partial_fit(Z).transform(Z), atol=1e-9
     )
-    np.testing.assert_array_equal(stream.whitening_, np.eye(3))
-    np.testing.assert_allclose(
+    assert_array_equal(stream.whitening_, np.eye(3))
+    assert_allclose(
         network.partial_fit_transform(X), stream.partial_fit_transform(Z), atol=1e-9
     )
-    np.testing.assert_allclose(network.whitening_, whitener.components_, rtol=1e-9)
+    assert_allclose(network.whitening_, whitener.components_, rtol=1e-9)
     for learn, given in (
         ("partial_fit", X),
         ("partial_fit_transform", X),

@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 from bionica.circuits import reference as o
 from bionica.datasets import mix, paper_mixing, sparse_uniform
@@ -157,13 +158,13 @@ def test_lemmas_of_appendix_a(sources, A, rng, m):
         W_xy = P @ A.T
         root = np.linalg.cholesky(P @ A.T @ A @ P.T).T
         W_yn = np.linalg.qr(rng.standard_normal((m, 3)))[0] @ root
-        np.testing.assert_allclose(W_yn.T @ W_yn, P @ A.T @ A @ P.T, atol=1e-12)
+        assert_allclose(W_yn.T @ W_yn, P @ A.T @ A @ P.T, atol=1e-12)
         Y = np.linalg.solve(W_yn.T @ W_yn, W_xy @ X.T).T
-        np.testing.assert_allclose(Y, sources @ P.T, atol=1e-10)
+        assert_allclose(Y, sources @ P.T, atol=1e-10)
         for name, gradient in gradients(
             o.interneuron_objective, X, Y=Y, N=Y @ W_yn.T, W_xy=W_xy, W_yn=W_yn
         ).items():
-            np.testing.assert_allclose(gradient, 0, atol=1e-9, err_msg=name)
+            assert_allclose(gradient, 0, atol=1e-9, err_msg=name)
 
 
 def test_errata_of_appendix_a(sources, A):
@@ -186,7 +187,7 @@ def test_errata_of_appendix_a(sources, A):
         gradients(lambda Y, X, s=s: lagrangian(Y, X, X, s), X, Y=Y)["Y"]
         for s in (-1, 1)
     ]
-    np.testing.assert_allclose(slopes[0], 0, atol=1e-6)
+    assert_allclose(slopes[0], 0, atol=1e-6)
     assert np.abs(slopes[1]).max() > 1
 
     W_xy = A.T
@@ -224,7 +225,7 @@ def test_optimal_weights_of_l2(sources, A):
     for name, gradient in gradients(
         o.two_compartment_objective, X, Z=sources, W_xz=W_xz, W_zz=W_zz
     ).items():
-        np.testing.assert_allclose(gradient, 0, atol=1e-8, err_msg=name)
+        assert_allclose(gradient, 0, atol=1e-8, err_msg=name)
     expanded = -2 * np.sum((sources.T @ X @ C_plus) * (sources.T @ X)) + np.sum(
         (sources.T @ sources) ** 2
     )
@@ -233,14 +234,13 @@ def test_optimal_weights_of_l2(sources, A):
     )
 
 
-def test_the_steps_of_the_reference_descend_and_ascend_the_objectives():
+def test_the_steps_of_the_reference_descend_and_ascend_the_objectives(rng):
     """(7) and (8) are half the gradient of L_1, (13) and (14) of L_2: down in the
     feedforward, up in the lateral weights.
     """
     X = mix(sparse_uniform(50, 3, rng=0), paper_mixing("d3"))[0]
     eta = 1e-3
     tau = 0.5
-    rng = np.random.default_rng(0)
     state = o.interneuron(3, 3, rng, m=4)
     W_xy = state["W_xy"].copy()
     W_yn = state["W_yn"].copy()
@@ -248,26 +248,18 @@ def test_the_steps_of_the_reference_descend_and_ascend_the_objectives():
     slope = gradients(
         o.interneuron_objective, X, Y=Y, N=Y @ W_yn.T, W_xy=W_xy, W_yn=W_yn
     )
-    np.testing.assert_allclose(
-        state["W_xy"] - W_xy, -eta / 2 * slope["W_xy"], atol=1e-12
-    )
-    np.testing.assert_allclose(
-        state["W_yn"] - W_yn, eta / 2 * slope["W_yn"], atol=1e-12
-    )
+    assert_allclose(state["W_xy"] - W_xy, -eta / 2 * slope["W_xy"], atol=1e-12)
+    assert_allclose(state["W_yn"] - W_yn, eta / 2 * slope["W_yn"], atol=1e-12)
     # a product and its transpose
-    np.testing.assert_allclose(state["W_ny"], state["W_yn"].T, rtol=0, atol=1e-15)
+    assert_allclose(state["W_ny"], state["W_yn"].T, rtol=0, atol=1e-15)
 
     state = o.two_compartment(3, 3, rng, tau)
     W_xz = state["W_xz"].copy()
     W_zz = state["W_zz"].copy()
     Z = o.offline_two_compartment_step(state, X, eta)
     slope = gradients(o.two_compartment_objective, X, Z=Z, W_xz=W_xz, W_zz=W_zz)
-    np.testing.assert_allclose(
-        state["W_xz"] - W_xz, -eta / 2 * slope["W_xz"], atol=1e-12
-    )
-    np.testing.assert_allclose(
-        state["W_zz"] - W_zz, eta / (2 * tau) * slope["W_zz"], atol=1e-12
-    )
+    assert_allclose(state["W_xz"] - W_xz, -eta / 2 * slope["W_xz"], atol=1e-12)
+    assert_allclose(state["W_zz"] - W_zz, eta / (2 * tau) * slope["W_zz"], atol=1e-12)
 
 
 def test_algorithm_1_offline_ends_at_the_saddle_of_appendix_a(sources, rng):
@@ -279,9 +271,9 @@ def test_algorithm_1_offline_ends_at_the_saddle_of_appendix_a(sources, rng):
     for _ in range(800):
         Y = o.offline_interneuron_step(state, sources @ A.T, 0.5)
     order = np.argmax(deviations(sources).T @ Y / np.linalg.norm(Y, axis=0), axis=1)
-    np.testing.assert_allclose(Y[:, order], sources, atol=1e-5)
-    np.testing.assert_allclose(state["W_xy"][order], A.T, atol=1e-5)
-    np.testing.assert_allclose(
+    assert_allclose(Y[:, order], sources, atol=1e-5)
+    assert_allclose(state["W_xy"][order], A.T, atol=1e-5)
+    assert_allclose(
         (state["W_yn"].T @ state["W_yn"])[np.ix_(order, order)], A.T @ A, atol=1e-5
     )
 
@@ -302,5 +294,5 @@ def test_algorithm_2_offline_ends_at_the_saddle_of_l2(sources, rng):
         curve.append(o.two_compartment_objective(Z, W_xz, W_zz, X))
     assert np.diff(curve[5:]).max() <= 1e-9
     order = np.argmax(deviations(sources).T @ Z / np.linalg.norm(Z, axis=0), axis=1)
-    np.testing.assert_allclose(Z[:, order], sources, atol=1e-5)
-    np.testing.assert_allclose(W_zz, Z.T @ Z / len(Z), atol=1e-5)
+    assert_allclose(Z[:, order], sources, atol=1e-5)
+    assert_allclose(W_zz, Z.T @ Z / len(Z), atol=1e-5)

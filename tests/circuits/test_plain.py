@@ -11,6 +11,7 @@ from pathlib import Path
 import numba
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 import bionica
 import naive
@@ -37,17 +38,17 @@ def test_a_rule_as_printed_is_the_compiled_network():
     ours = bionica.TwoCompartmentNICA(
         3, tau=0.8, guards=False, average=False, **AS_PRINTED
     )
-    np.testing.assert_allclose(
+    assert_allclose(
         plain.partial_fit_transform(X),
         ours.partial_fit_transform(X),
         rtol=1e-10,
         atol=1e-11,
     )
     for name in ("W_xz_", "W_zz_", "components_", "mixing_"):
-        np.testing.assert_allclose(
+        assert_allclose(
             getattr(plain, name), getattr(ours, name), rtol=1e-10, atol=1e-11
         )
-    np.testing.assert_allclose(
+    assert_allclose(
         plain.transform(X[:50]), ours.transform(X[:50]), rtol=1e-10, atol=1e-11
     )
     assert plain.n_samples_seen_ == 400
@@ -58,7 +59,7 @@ def assert_copies_continue(network, X, folder):
     others = bionica.load(folder / "model.bionica"), pickle.loads(pickle.dumps(network))
     more = network.partial_fit_transform(X)
     for other in others:
-        np.testing.assert_array_equal(other.partial_fit_transform(X), more)
+        assert_array_equal(other.partial_fit_transform(X), more)
 
 
 def test_it_runs_wherever_a_compiled_one_does(tmp_path):
@@ -67,7 +68,7 @@ def test_it_runs_wherever_a_compiled_one_does(tmp_path):
     one_by_one = AsPrinted(3, **AS_PRINTED)
     for x in X:
         one_by_one.learn_one(x)
-    np.testing.assert_array_equal(one_by_one.components_, network.components_)
+    assert_array_equal(one_by_one.components_, network.components_)
     assert_copies_continue(network, X, tmp_path)
     record = plot.record_weights(AsPrinted(3, random_state=0), X)
     assert record["W_zz_"].shape == (3, 3, 3)
@@ -124,10 +125,8 @@ def compare(cls, change, n=300):
     X = mixtures(n, 3)[1]
     network = cls(3, tau=0.8, guards=False, average=False, **AS_PRINTED)
     Y, W = by_hand(change, X)
-    np.testing.assert_allclose(
-        network.partial_fit_transform(X), Y, rtol=1e-10, atol=1e-11
-    )
-    np.testing.assert_allclose(network.W_xz_, W, rtol=1e-10, atol=1e-11)
+    assert_allclose(network.partial_fit_transform(X), Y, rtol=1e-10, atol=1e-11)
+    assert_allclose(network.W_xz_, W, rtol=1e-10, atol=1e-11)
     return network
 
 
@@ -167,7 +166,7 @@ def test_noise_of_the_outputs_comes_from_the_seed_and_transform_draws_none(
     Y = noisy.partial_fit_transform(X)
     assert np.ptp(Y[:1] - plain.partial_fit_transform(X[:1])) > 0.01
     asked.partial_fit(X[:30]).transform(X)
-    np.testing.assert_array_equal(asked.partial_fit(X[30:]).W_xz_, noisy.W_xz_)
+    assert_array_equal(asked.partial_fit(X[30:]).W_xz_, noisy.W_xz_)
 
 
 # --- mistakes
@@ -184,7 +183,7 @@ def refused(error, message, **own):
     before = X.copy()
     with pytest.raises(error, match=message):
         changed("Wrong", **own)(2).partial_fit(X)
-    np.testing.assert_array_equal(X, before)
+    assert_array_equal(X, before)
 
 
 def singular(state, x, eta):
@@ -247,7 +246,7 @@ def test_a_plain_rule_that_diverges_is_as_it_was():
     W = network.partial_fit(X[:1]).W_xz_
     with pytest.raises(bionica.DivergenceError):
         network.partial_fit(np.repeat(X, 3, axis=0))
-    np.testing.assert_array_equal(network.W_xz_, W)
+    assert_array_equal(network.W_xz_, W)
 
 
 def test_random_numbers_of_a_plain_rule_do_not_depend_on_calls():
@@ -260,7 +259,7 @@ def test_random_numbers_of_a_plain_rule_do_not_depend_on_calls():
     whole = cls(2, random_state=1)
     parts = cls(2, random_state=1)
     Y = whole.partial_fit_transform(X)
-    np.testing.assert_array_equal(
+    assert_array_equal(
         Y, np.concatenate([parts.partial_fit_transform(x) for x in np.split(X, 4)])
     )
     assert np.ptp(Y - np.maximum(X @ whole.W_xz_.T, 0)) > 0.1

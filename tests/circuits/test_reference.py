@@ -4,6 +4,7 @@ weights and repairs.
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 import bionica
 import naive
@@ -42,23 +43,19 @@ def test_neurons_at_rest_by_three_solvers(d, rng):
         c = rng.standard_normal(d)
         W_zz = W_yn.T @ W_yn
         z = reference.settle(W_zz, c)
-        np.testing.assert_allclose(z, naive.settle_qp(W_zz, c), rtol=1e-10, atol=1e-11)
-        np.testing.assert_allclose(
+        assert_allclose(z, naive.settle_qp(W_zz, c), rtol=1e-10, atol=1e-11)
+        assert_allclose(
             z, reference.settle(W_zz, c, gamma=1 / np.trace(W_zz)), rtol=1e-8, atol=1e-9
         )
         for gamma in (None, 0.3 / np.trace(W_zz)):
             y, n = reference.settle_interneurons(W_yn, W_yn.T, c, gamma)
-            np.testing.assert_allclose(y, z, rtol=1e-8, atol=1e-9)
-            np.testing.assert_allclose(n, W_yn @ y, rtol=1e-8, atol=1e-9)
+            assert_allclose(y, z, rtol=1e-8, atol=1e-9)
+            assert_allclose(n, W_yn @ y, rtol=1e-8, atol=1e-9)
         # some z_i = w_i = 0
-        np.testing.assert_allclose(
-            reference.settle(W_zz, W_zz @ z), z, rtol=1e-10, atol=1e-11
-        )
+        assert_allclose(reference.settle(W_zz, W_zz @ z), z, rtol=1e-10, atol=1e-11)
         W_ny = W_yn.T + 0.1 / d * rng.standard_normal((d, d + 1))
         y, n = reference.settle_interneurons(W_yn, W_ny, c)
-        np.testing.assert_allclose(
-            y, naive.settle_lcp(W_ny @ W_yn, c), rtol=1e-8, atol=1e-9
-        )
+        assert_allclose(y, naive.settle_lcp(W_ny @ W_yn, c), rtol=1e-8, atol=1e-9)
 
 
 def test_interneuron_weights_meet(rng):
@@ -70,7 +67,7 @@ def test_interneuron_weights_meet(rng):
     }
     before = state["W_ny"] - state["W_yn"].T
     reference.run(reference.interneuron_step, state, X, rates)
-    np.testing.assert_allclose(
+    assert_allclose(
         state["W_ny"] - state["W_yn"].T,
         np.prod(1 - rates) * before,
         rtol=1e-10,
@@ -79,13 +76,11 @@ def test_interneuron_weights_meet(rng):
 
 
 def test_rates_and_error_are_those_of_the_package(rng):
-    np.testing.assert_array_equal(
+    assert_array_equal(
         reference.learning_rate(np.arange(9), 0.1, 1e-3), Schedule(0.1, 1e-3)(0, 9)
     )
     S, Y = rng.random((2, 30, 4))
-    np.testing.assert_allclose(
-        reference.error_curve(S, Y), metrics.error_curve(S, Y), rtol=1e-13
-    )
+    assert_allclose(reference.error_curve(S, Y), metrics.error_curve(S, Y), rtol=1e-13)
 
 
 # --- the compiled networks
@@ -162,12 +157,10 @@ def compare(Network, X, init, *, guards=(), eta0=0.02, tau=0.5, **params):
     expected = reference.run(
         step, state, X, rates, repair if set(guards) - {"rate"} else None
     )
-    np.testing.assert_allclose(
-        Y, expected, rtol=RTOL, atol=RTOL * max(expected.max(), 1)
-    )
+    assert_allclose(Y, expected, rtol=RTOL, atol=RTOL * max(expected.max(), 1))
     for weight in init:
         W = getattr(ours, f"{weight}_")
-        np.testing.assert_allclose(
+        assert_allclose(
             W, state[weight], rtol=RTOL, atol=RTOL * np.abs(W).max(), err_msg=weight
         )
     return ours
@@ -184,13 +177,13 @@ def problem(Network, n, d, k, seed):
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_plain(Neural, shape):
+def test_plain(Neural, shape, rng):
     d, k, m = SHAPES[shape]
     X = problem(Neural, N["exact"], d, k, 2)
     ours = compare(
         Neural,
         X,
-        initial_weights(Neural.__name__, d, X.shape[1], m, np.random.default_rng(1)),
+        initial_weights(Neural.__name__, d, X.shape[1], m, rng),
     )
     assert sum(ours.repairs_.values()) == 0
 
@@ -200,8 +193,8 @@ DYNAMIC = [bionica.InterneuronNICA, bionica.TwoCompartmentNICA, bionica.TwoLayer
 
 @pytest.mark.parametrize("Settling", DYNAMIC[:2], ids=lambda cls: cls.__name__)
 @pytest.mark.parametrize("gamma", [None, 0.05])
-def test_gradient_dynamics_end_at_the_same_fixed_points(Settling, gamma):
-    init = initial_weights(Settling.__name__, 3, 4, 5, np.random.default_rng(1))
+def test_gradient_dynamics_end_at_the_same_fixed_points(Settling, gamma, rng):
+    init = initial_weights(Settling.__name__, 3, 4, 5, rng)
     compare(
         Settling,
         problem(Settling, N["gradient"], 3, 4, 2),
@@ -213,15 +206,14 @@ def test_gradient_dynamics_end_at_the_same_fixed_points(Settling, gamma):
 
 
 @pytest.mark.parametrize("Settling", DYNAMIC, ids=lambda cls: cls.__name__)
-def test_window_of_the_running_means(Settling):
-    init = initial_weights(Settling.__name__, 3, 4, 4, np.random.default_rng(1))
+def test_window_of_the_running_means(Settling, rng):
+    init = initial_weights(Settling.__name__, 3, 4, 4, rng)
     compare(Settling, problem(Settling, 300, 3, 4, 2), init, mean_window=50)
 
 
 @pytest.mark.parametrize("dynamics", N)
-def test_independent_interneuron_weights(dynamics):
+def test_independent_interneuron_weights(dynamics, rng):
     """Appendix B: W_ny and W_yn start apart, and the neurons always iterate."""
-    rng = np.random.default_rng(5)
     init = initial_weights("InterneuronNICA", 3, 3, 4, rng)
     init["W_ny"] = init["W_ny"] + 0.2 * rng.standard_normal((3, 4))
     X = problem(bionica.InterneuronNICA, N["gradient"], 3, 3, 6)

@@ -294,41 +294,29 @@ def test_a_labelled_baseline_that_equals_a_grid_point_has_its_rows(tmp_path):
     assert [row["runs"] for row in table.final_errors()] == [2] * 5
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"name": "TwoCompartmentNice"}, "network[0]: name = 'TwoCompartmentNice'"),
-        ({"grid": {"eta0": [-1]}}, "'eta0': -1"),
-        ({"params": {"random_state": 1}}, "random_state"),
-        ({"params": {"eta0": 0.1}}, "network[0]: eta0"),
-        ({"published": "d10"}, "n_components = 10"),
-        ({"name": "BatchNICA"}, "no published setting"),
-    ],
-)
-def test_a_bad_network_names_the_key_and_the_value(changes, words):
-    with pytest.raises(ValueError, match=re.escape(words)):
-        Plan.from_dict(body(network=[{**GRID, **changes}]))
+NETWORK_WORDS = [
+    ({"name": "TwoCompartmentNice"}, "network[0]: name = 'TwoCompartmentNice'"),
+    ({"grid": {"eta0": [-1]}}, "'eta0': -1"),
+    ({"params": {"random_state": 1}}, "random_state"),
+    ({"params": {"eta0": 0.1}}, "network[0]: eta0"),
+    ({"published": "d10"}, "n_components = 10"),
+    ({"name": "BatchNICA"}, "no published setting"),
+]
+DATA_WORDS = [
+    ({"kind": "uniform"}, "data[0]: kind = 'uniform'"),
+    ({"T": None}, "data[0]: T = None"),
+    ({"d": 4}, "A has shape (3, 3)"),
+    ({"shuffle": "no"}, "data[0]: shuffle = 'no'"),
+    ({"nmixtures": 4}, "data[0]: nmixtures = 4"),
+    ({"mixing": {"condition": 0.5}}, "data[0]: condition=0.5"),
+]
 
 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"kind": "uniform"}, "data[0]: kind = 'uniform'"),
-        ({"T": None}, "data[0]: T = None"),
-        ({"d": 4}, "A has shape (3, 3)"),
-        ({"shuffle": "no"}, "data[0]: shuffle = 'no'"),
-        ({"nmixtures": 4}, "data[0]: nmixtures = 4"),
-        ({"mixing": {"condition": 0.5}}, "data[0]: condition=0.5"),
-    ],
-)
-def test_bad_data_name_the_key_and_the_value(changes, words):
-    with pytest.raises(ValueError, match=re.escape(words)):
-        Plan.from_dict(body(data=[{**DATA, **changes}]))
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
+        *(({"network": [GRID | wrong]}, words) for wrong, words in NETWORK_WORDS),
+        *(({"data": [DATA | wrong]}, words) for wrong, words in DATA_WORDS),
         ({"network": [GRID, GRID]}, "network.label"),
         ({"network": GRID}, "[[network]]"),
         ({"seeds": [1, 1]}, "seeds = [1, 1]"),
@@ -337,6 +325,9 @@ def test_bad_data_name_the_key_and_the_value(changes, words):
 def test_a_bad_plan_names_the_key_and_the_value(changes, words):
     with pytest.raises(ValueError, match=re.escape(words)):
         Plan.from_dict(body(**changes))
+
+
+def test_a_sweep_needs_a_process():
     with pytest.raises(ValueError, match="n_jobs=0: give"):
         sweep.run(body(), n_jobs=0)
 

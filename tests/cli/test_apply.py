@@ -174,12 +174,12 @@ def test_the_dark_level_is_subtracted_and_what_is_not_explained_is_said(
     assert (file["unexplained"] > 0.05) == bool(options)
 
 
-def test_what_is_not_as_where_the_model_was_fitted_is_a_problem(tmp_path, model):
+def test_what_is_not_as_where_the_model_was_fitted_is_a_problem(tmp_path, model, rng):
     """A detector that saturates, and something else in the samples; fewer and darker
     samples are none.
     """
     X = spectra(100, seed=5)[1]
-    amount = np.random.default_rng(0).random((100, 1))
+    amount = rng.random((100, 1))
     ceiling = np.quantile(X, 0.97)
     other = X + amount * np.exp(-(((WAVELENGTHS - 445) / 5) ** 2))
     paths = [

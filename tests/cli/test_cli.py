@@ -261,9 +261,9 @@ def test_json_has_no_nan(capsys):
     assert capsys.readouterr().out == '{"a": [1.0, null], "b": [null]}\n'
 
 
-def test_what_a_file_says_does_not_reach_the_terminal_as_a_command(tmp_path):
+def test_what_a_file_says_does_not_reach_the_terminal_as_a_command(tmp_path, rng):
     header = "\x1b[2Jred,gr\x07een,\x9b31mblue"
-    rows = np.random.default_rng(0).exponential(size=(300, 3)).tolist()
+    rows = rng.exponential(size=(300, 3)).tolist()
     text = header + "\n" + "".join(",".join(map(repr, row)) + "\n" for row in rows)
     (tmp_path / "x.csv").write_text(text)
     for arguments in ([], ["--skip", "\x1b[2Jred"], ["--skip", "no\x1b[2Jne"]):

@@ -55,11 +55,11 @@ def test_each_problem_is_learned_by_the_networks_that_the_page_names(made):
     assert min(photographs["Algorithm 1"], photographs["Algorithm 2"]) > 0.1
 
 
-def test_the_sources_of_the_paper_are_those_of_figure_4():
+def test_the_sources_of_the_paper_are_those_of_figure_4(rng):
     """Zero with probability 1/2, otherwise uniform, with variance 1; independent: all
     eight patterns of zeros are as frequent.
     """
-    S = module.problems(np.random.default_rng(0))["Sources of the paper"].S
+    S = module.problems(rng)["Sources of the paper"].S
     T = sparse_uniform(len(S), 3, rng=0)
     for q in (0.25, 0.6, 0.75, 0.9, 1):
         np.testing.assert_allclose(

@@ -64,15 +64,6 @@ def problem():
 # --- files
 
 
-@pytest.mark.parametrize("suffix", ["npy", "csv"])
-def test_every_format_is_separated_into_its_own_kind(tmp_path, problem, suffix):
-    S, X = problem
-    result = separate(write(tmp_path / f"x.{suffix}", X), "--sources", 3)
-    assert left(tmp_path) == [f"x-sources.{suffix}", f"x.{suffix}"]
-    assert permutation_error(S, read(tmp_path / f"x-sources.{suffix}")) < 1e-3
-    assert f"x-sources.{suffix}" in result.stdout
-
-
 @pytest.mark.parametrize("method", ["auto", "batch", "streaming", "cone"])
 def test_methods_and_json(tmp_path, problem, method):
     S, X = problem

@@ -8,7 +8,6 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
-import numpy as np
 import pytest
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
@@ -158,8 +157,7 @@ def test_first_fits_of_a_process_in_threads_restore_the_number_of_threads(n_thre
         assert not errors
 
 
-def test_what_is_said_of_a_fit_does_not_depend_on_it(two_threads):
-    rng = np.random.default_rng(0)
+def test_what_is_said_of_a_fit_does_not_depend_on_it(two_threads, rng):
     X = rng.exponential(size=(600, 4)) @ rng.random(
         (4, 300)
     ) + 0.1 * rng.standard_normal((600, 300))

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
 
 from bionica.core import blocks
 from bionica.core.samples import mixtures_come_first
@@ -25,21 +26,21 @@ def test_any_chunking_gives_the_moments_of_the_whole(n, k, cuts, offset, seed):
             own = blocks.moments(chunk)
             total = own if total is None else blocks.merge_moments(total, own)
     assert total.n == n
-    np.testing.assert_allclose(total.mean, X.mean(axis=0), rtol=1e-14, atol=1e-14)
+    assert_allclose(total.mean, X.mean(axis=0), rtol=1e-14, atol=1e-14)
     exact = X - X.mean(axis=0)
     atol = 1e-12 * n + 1e-7 * (offset > 1)
-    np.testing.assert_allclose(total.scatter, exact.T @ exact, atol=atol)
+    assert_allclose(total.scatter, exact.T @ exact, atol=atol)
 
 
 def test_a_sample_has_one_random_row_of_each_stratum():
     n = 8000
     most = 400
     rows = blocks.row_sample(n, 3, most=most)
-    np.testing.assert_array_equal(rows // (n // most), np.arange(most))
+    assert_array_equal(rows // (n // most), np.arange(most))
     assert 150 < np.sum(rows % 2) < 250  # rows that alternate are both met
-    np.testing.assert_array_equal(rows, blocks.row_sample(n, 3, most=most))
+    assert_array_equal(rows, blocks.row_sample(n, 3, most=most))
     assert not np.array_equal(rows, blocks.row_sample(n, 3, most=most, seed=1))
-    np.testing.assert_array_equal(blocks.row_sample(7, 3, most=most), np.arange(7))
+    assert_array_equal(blocks.row_sample(7, 3, most=most), np.arange(7))
     assert [len(blocks.row_sample(n, k, most=most)) for k in (5000, 10**6)] == [
         min(most, 419),
         200,
@@ -50,26 +51,23 @@ def test_a_sample_has_one_random_row_of_each_stratum():
 @pytest.mark.parametrize(
     ("k", "d"), [(3, 3), (30, 100), (256, 20), (1000, 3), (4096, 1), (4096, 5)]
 )
-def test_rows_have_the_same_bits_however_they_are_cut(dtype, k, d):
+def test_rows_have_the_same_bits_however_they_are_cut(dtype, k, d, rng):
     """Kernels of BLAS differ by the shape of a product: which sizes differ depends on
     the processor.
     """
-    rng = np.random.default_rng(0)
     X = rng.standard_normal((1100, k)).astype(dtype)
     M = rng.standard_normal((d, k))
     expected = blocks.linear_map(X, M)
-    np.testing.assert_allclose(
-        expected, X @ M.T.astype(dtype), atol=1e4 * np.finfo(dtype).eps
-    )
+    assert_allclose(expected, X @ M.T.astype(dtype), atol=1e4 * np.finfo(dtype).eps)
     for step in (1, 7, 48, 1000):
         n = min(60 * step, len(X))
         parts = [
             blocks.linear_map(part, M) for part in np.split(X[:n], range(step, n, step))
         ]
-        np.testing.assert_array_equal(np.concatenate(parts), expected[:n])
-    np.testing.assert_array_equal(blocks.linear_map(np.asfortranarray(X), M), expected)
+        assert_array_equal(np.concatenate(parts), expected[:n])
+    assert_array_equal(blocks.linear_map(np.asfortranarray(X), M), expected)
     strided = np.repeat(X, 2, axis=0)[5::2]
-    np.testing.assert_array_equal(blocks.linear_map(strided, M), expected[2:])
+    assert_array_equal(blocks.linear_map(strided, M), expected[2:])
 
 
 @pytest.mark.parametrize(("shape", "limit"), [((40, 60, 40), 0.5), ((20, 60, 40), 2.0)])
@@ -89,8 +87,8 @@ def test_the_axis_of_the_mixtures_has_clearly_fewer_directions(shape, limit):
         assert mixtures_come_first(cube) == (ratio < limit)
 
 
-def test_an_axis_of_length_one_is_not_that_of_the_mixtures():
-    assert not mixtures_come_first(np.random.default_rng(0).random((1, 5, 6)))
+def test_an_axis_of_length_one_is_not_that_of_the_mixtures(rng):
+    assert not mixtures_come_first(rng.random((1, 5, 6)))
 
 
 def test_the_largest_value_has_either_sign_and_is_a_divisor():

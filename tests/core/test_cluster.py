@@ -11,6 +11,7 @@ import time
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 dask = pytest.importorskip(
     "dask", reason="dask is not installed (the extra bionica[dask])"
@@ -95,10 +96,8 @@ def test_a_worker_that_is_killed_changes_no_bit(client, name, persisted):
     components = estimator.fit(X).components_
     killer.join()
     assert pid not in client.run(os.getpid, on_error="ignore").values()
-    np.testing.assert_array_equal(components, quiet)
-    np.testing.assert_allclose(
-        components, estimator.fit(in_memory()).components_, atol=1e-10
-    )
+    assert_array_equal(components, quiet)
+    assert_allclose(components, estimator.fit(in_memory()).components_, atol=1e-10)
 
 
 def fatal(i):
@@ -165,8 +164,8 @@ def test_separate_of_a_dask_array_is_that_of_the_array_in_memory():
             da.from_array(X, chunks=(7000, 6)), 3, method="cone", random_state=0
         )
     here = bionica.separate(X, 3, method="cone", random_state=0)
-    np.testing.assert_allclose(there.components_, here.components_, atol=1e-12)
-    np.testing.assert_allclose(
+    assert_allclose(there.components_, here.components_, atol=1e-12)
+    assert_allclose(
         there.diagnosis_.uncertainty_.angle,
         here.diagnosis_.uncertainty_.angle,
         atol=1e-6,

@@ -7,6 +7,7 @@ import threading
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 dask = pytest.importorskip(
     "dask", reason="dask is not installed (the extra bionica[dask])"
@@ -55,7 +56,7 @@ def assert_same(one, other):
     """To rounding: 1e-10 of the largest entry for float64."""
     rtol = 1e-10 if one.components_.dtype == np.float64 else 1e-5
     for a, b in zip(fitted(one), fitted(other), strict=True):
-        np.testing.assert_allclose(b, a, rtol=0, atol=rtol * np.abs(a).max())
+        assert_allclose(b, a, rtol=0, atol=rtol * np.abs(a).max())
 
 
 @pytest.fixture(autouse=True)
@@ -175,10 +176,10 @@ def test_transform_is_lazy():
     assert read == []
     assert Y.chunks == (lazy.chunks[0], (3,))
     assert back.shape == X.shape
-    np.testing.assert_array_equal(Y.blocks[0].compute(), nica.transform(X[:3000]))
+    assert_array_equal(Y.blocks[0].compute(), nica.transform(X[:3000]))
     assert read == [3000]
     expected = nica.inverse_transform(nica.transform(X))
-    np.testing.assert_allclose(back.compute(), expected, atol=1e-12)
+    assert_allclose(back.compute(), expected, atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -225,16 +226,14 @@ def test_networks_read_blocks_in_their_order(Neural, dtype):
     here, there = (
         Neural(3, random_state=0, eta0=0.01, n_epochs=2).fit(data) for data in (X, lazy)
     )
-    np.testing.assert_allclose(there.components_, here.components_, rtol=0, atol=1e-12)
+    assert_allclose(there.components_, here.components_, rtol=0, atol=1e-12)
     here, there = (Neural(3, random_state=0, eta0=0.01) for _ in "ab")
-    np.testing.assert_array_equal(
-        there.partial_fit_transform(lazy), here.partial_fit_transform(X)
-    )
-    np.testing.assert_array_equal(there.components_, here.components_)
+    assert_array_equal(there.partial_fit_transform(lazy), here.partial_fit_transform(X))
+    assert_array_equal(there.components_, here.components_)
     Y = there.transform(lazy)
     assert Y.dtype == dtype
     there.partial_fit(X)  # later learning does not change what was asked for before
-    np.testing.assert_array_equal(Y.compute(), here.transform(X))
+    assert_array_equal(Y.compute(), here.transform(X))
 
 
 def test_a_bad_later_block_leaves_a_network_as_it_was():

@@ -247,7 +247,6 @@ LAYOUTS = {
     "strided": lambda X: np.repeat(np.repeat(X, 2, axis=0), 2, axis=1)[::2, ::2],
     "reversed": lambda X: X[::-1].copy()[::-1],
     "read-only": lambda X: np.frombuffer(X.tobytes()).reshape(X.shape),
-    "list": np.ndarray.tolist,
     "int": lambda X: X.astype(int),
     "object": lambda X: X.astype(object),
 }
@@ -371,15 +370,13 @@ def test_memory_does_not_grow_with_the_samples(Network):
 @pytest.mark.parametrize(
     "cls", [cls for cls in ESTIMATORS if cls is not NoncenteredWhitener]
 )
-def test_none_is_the_rank_of_the_data(cls):
-    rng = np.random.default_rng(0)
+def test_none_is_the_rank_of_the_data(cls, rng):
     X = rng.exponential(size=(400, 3)) @ rng.random((3, 5))
     assert cls(random_state=0).fit(X).n_components_ == 3
 
 
 @pytest.mark.parametrize("cls", ESTIMATORS)
-def test_the_number_of_blas_threads_does_not_matter(cls):
-    rng = np.random.default_rng(0)
+def test_the_number_of_blas_threads_does_not_matter(cls, rng):
     X = rng.exponential(size=(400, 60)) @ rng.random((60, 300))
     bits = []
     for threads in (1, 2):

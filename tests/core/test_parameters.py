@@ -19,10 +19,10 @@ def test_several_constraints_are_all_named():
 
 
 @pytest.mark.parametrize("method", ["fit_transform", "partial_fit_transform"])
-def test_set_output_applies_to_every_method_that_returns_outputs(method):
+def test_set_output_applies_to_every_method_that_returns_outputs(method, rng):
     pandas = pytest.importorskip("pandas")
     X = pandas.DataFrame(
-        np.random.default_rng(0).exponential(size=(200, 3)),
+        rng.exponential(size=(200, 3)),
         index=range(5, 205),
         columns=list("abc"),
     )

@@ -23,7 +23,6 @@ APART = {"W_xy": np.eye(3), "W_yn": np.eye(3), "W_ny": np.eye(3) + 0.1}
 @pytest.mark.parametrize(
     "model",
     [
-        bionica.NonnegativePCA(2),
         bionica.InterneuronNICA(3, init=APART),
         bionica.InterneuronNICA(2, n_interneurons=4),
         bionica.InterneuronNICA(2, dynamics="gradient", gamma=0.05),

@@ -64,8 +64,8 @@ def test_a_grid_search_finds_the_number_of_sources(cls, kind):
     assert search.fit(mixtures(n=1000, kind=kind)).best_params_ == {"n_components": 4}
 
 
-def test_few_mixtures_and_no_energy():
-    X = np.random.default_rng(0).exponential(size=(200, 1))
+def test_few_mixtures_and_no_energy(rng):
+    X = rng.exponential(size=(200, 1))
     assert bionica.BatchNICA(1, random_state=0).fit(X).score(X) == pytest.approx(1)
     square = mixtures(d=3, k=3, snr_db=None)
     nica = bionica.BatchNICA(3, random_state=0).fit(square)

@@ -15,6 +15,7 @@ from pathlib import Path
 import numba
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 import bionica
 from bionica.engine import jit, loop, rule
@@ -63,10 +64,8 @@ def test_it_learns_as_its_line_by_line_version():
     still = MyNetwork(3, eta0=1e-300, random_state=0).partial_fit(X[:1])
     network = MyNetwork(3, random_state=0)
     Y, W = line_by_line(still.components_, X, 0.01 / (1 + 1e-3 * np.arange(400)))
-    np.testing.assert_allclose(
-        network.partial_fit_transform(X), Y, rtol=1e-10, atol=1e-12
-    )
-    np.testing.assert_allclose(network.components_, W, rtol=1e-10, atol=1e-12)
+    assert_allclose(network.partial_fit_transform(X), Y, rtol=1e-10, atol=1e-12)
+    assert_allclose(network.components_, W, rtol=1e-10, atol=1e-12)
 
 
 #: The output for a mixture that weights of a fixed seed answer: proportional to the
@@ -130,7 +129,7 @@ def test_an_edited_file_or_one_that_it_imports_is_compiled_again_in_the_next_pro
                 ).stdout
             )
         )
-    np.testing.assert_allclose(np.array(answers) / answers[0], [1, 5, 10, 1])
+    assert_allclose(np.array(answers) / answers[0], [1, 5, 10, 1])
 
 
 def test_types_of_parameters_do_not_leak():
@@ -145,7 +144,7 @@ def test_types_of_parameters_do_not_leak():
         bionica.TwoCompartmentNICA(2, mean_window=window, random_state=0).partial_fit(X)
         for window in (300, np.int16(300))
     )
-    np.testing.assert_array_equal(a.components_, b.components_)
+    assert_array_equal(a.components_, b.components_)
 
 
 @compiled_only

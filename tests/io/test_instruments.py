@@ -10,6 +10,7 @@ from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 from bionica.io import InputError, Measurement, open_reader, register
 
@@ -52,8 +53,8 @@ def test_jcamp_dx_by_its_description(tmp_path):
     for path, y in zip(paths, X, strict=True):
         path.write_text(jcamp_text(y))
     numbers, labels, reader = opened(paths)
-    np.testing.assert_allclose(numbers, X, atol=1e-12)
-    np.testing.assert_array_equal(reader.wavelengths, WAVENUMBERS)
+    assert_allclose(numbers, X, atol=1e-12)
+    assert_array_equal(reader.wavelengths, WAVENUMBERS)
     assert reader.unit == "1/CM" and reader.label_names == ["sample"]
     assert labels == ["0.jdx", "1.jdx", "2.jdx"]
     blocks = "".join(jcamp_text(y, f"s{i}") for i, y in enumerate(X))
@@ -62,7 +63,7 @@ def test_jcamp_dx_by_its_description(tmp_path):
     for text in (linked, blocks):
         (tmp_path / "all.dx").write_text(text)
         numbers, labels, _ = opened(tmp_path / "all.dx")
-        np.testing.assert_allclose(numbers, X, atol=1e-12)
+        assert_allclose(numbers, X, atol=1e-12)
         assert labels == ["s0", "s1", "s2"]
 
 
@@ -126,7 +127,7 @@ def test_jcamp_dx_packs_ordinates_in_every_form_of_its_description(tmp_path, lin
     with open_reader(
         packed_jcamp(tmp_path / "x.jdx", lines, len(y), YUNITS="ABSORBANCE")
     ) as reader:
-        np.testing.assert_array_equal(reader.read(), [np.array(y) / 2])
+        assert_array_equal(reader.read(), [np.array(y) / 2])
         assert reader.notes == ["the numbers are ABSORBANCE"]
 
 
@@ -177,8 +178,8 @@ def test_spc_by_its_description(tmp_path):
     pytest.importorskip("spc_io")
     (tmp_path / "x.spc").write_bytes(spc_bytes(X))
     numbers, labels, reader = opened(tmp_path / "x.spc")
-    np.testing.assert_allclose(numbers, X, atol=1e-6)
-    np.testing.assert_allclose(reader.wavelengths, WAVENUMBERS)
+    assert_allclose(numbers, X, atol=1e-6)
+    assert_allclose(reader.wavelengths, WAVENUMBERS)
     assert reader.unit == "cm-1"
     assert labels == ["z 0", "z 1", "z 2"]
 
@@ -196,13 +197,12 @@ def fcs(tmp_path):
     return fcs
 
 
-def test_fcs_as_flowio_writes_it(fcs):
-    rng = np.random.default_rng(0)
+def test_fcs_as_flowio_writes_it(fcs, rng):
     events = np.column_stack([np.arange(5.0), rng.random((5, 3)).astype(np.float32)])
     numbers, times, reader = opened(fcs(events, ["Time", "FSC-A", "B530-A", "R660-A"]))
     assert reader.names == ["B530-A", "R660-A"]
     assert reader.label_names == ["Time", "FSC-A"]
-    np.testing.assert_allclose(numbers, events[:, 2:], rtol=1e-6)
+    assert_allclose(numbers, events[:, 2:], rtol=1e-6)
     assert "column 2 (scatter)" in reader.notes[0]
     assert [float(time) for time in times] == [0, 1, 2, 3, 4]
 
@@ -217,7 +217,7 @@ def test_fcs_numbers_that_are_said_to_be_logarithms(fcs):
     assert reader.names == ["A", "B"]
     assert [float(label) for label in labels] == [2, 3]
     with open_reader(path, use="1-3") as reader:
-        np.testing.assert_array_equal(reader.read(), events)
+        assert_array_equal(reader.read(), events)
 
 
 def stub(monkeypatch, package, name, content):
@@ -240,7 +240,7 @@ def test_opus_reads_the_result_and_names_the_rest(tmp_path, monkeypatch):
     for path in paths:
         path.write_bytes(b"\n\n\xfe\xfe")
     numbers, labels, reader = opened(paths)
-    np.testing.assert_array_equal(numbers, X[[0, 0]])
+    assert_array_equal(numbers, X[[0, 0]])
     assert labels == ["x.0", "x.0012"]
     assert reader.unit == "cm-1"
     left_out = "left out: label of igsm, label of sm"
@@ -258,7 +258,7 @@ def test_omnic(tmp_path, monkeypatch):
     stub(monkeypatch, "spectrochempy_omnic", "OMNICReader", content)
     (tmp_path / "x.SPG").write_bytes(b"Spectral Exte File")
     numbers, _, reader = opened(tmp_path / "x.SPG")
-    np.testing.assert_array_equal(numbers, X)
+    assert_array_equal(numbers, X)
     assert reader.unit == "cm^-1" and reader.notes == ["the numbers are absorbance"]
 
 
@@ -279,7 +279,7 @@ def test_wire(tmp_path, monkeypatch):
     stub(monkeypatch, "renishawWiRE", "WDFReader", content)
     (tmp_path / "x.wdf").write_bytes(b"WDF1")
     numbers, labels, reader = opened(tmp_path / "x.wdf")
-    np.testing.assert_array_equal(numbers, X)
+    assert_array_equal(numbers, X)
     assert labels == ["x 0 y 0", "x 0.5 y 0", "x 1 y 0"]
     stopped = "the measurement was stopped after 3 of 9 spectra"
     assert reader.notes == [f"the numbers are counts; {stopped}"]
@@ -300,9 +300,9 @@ def envi(path, cube, interleave, **more):
 
 
 @pytest.mark.parametrize("interleave", ["bsq", "bil", "bip"])
-def test_envi_by_its_description(tmp_path, interleave):
+def test_envi_by_its_description(tmp_path, interleave, rng):
     pytest.importorskip("spectral")
-    cube = np.random.default_rng(0).random((4, 5, 6))
+    cube = rng.random((4, 5, 6))
     envi(tmp_path / "x.hdr", cube, interleave)
     files = set()
 
@@ -312,9 +312,9 @@ def test_envi_by_its_description(tmp_path, interleave):
 
     sys.addaudithook(hook)
     with open_reader(tmp_path / "x.hdr") as reader:
-        np.testing.assert_allclose(reader.read(), cube.reshape(-1, 6), rtol=1e-6)
+        assert_allclose(reader.read(), cube.reshape(-1, 6), rtol=1e-6)
         assert reader.image_shape == (4, 5) and reader.unit == "nm"
-        np.testing.assert_array_equal(reader.wavelengths, WAVENUMBERS)
+        assert_array_equal(reader.wavelengths, WAVENUMBERS)
     assert files == {str(tmp_path / "x.hdr"), str(tmp_path / "x.img")}
 
 
@@ -370,7 +370,7 @@ def test_a_registered_suffix(tmp_path, shape, image, notes):
     register(".TEST", read_test)
     (tmp_path / "x.test").write_text("")
     numbers, _, reader = opened(tmp_path / "x.test")
-    np.testing.assert_array_equal(numbers, X)
-    np.testing.assert_array_equal(reader.wavelengths, WAVENUMBERS)
+    assert_array_equal(numbers, X)
+    assert_array_equal(reader.wavelengths, WAVENUMBERS)
     assert reader.image_shape == image
     assert sorted(reader.notes) == sorted([*notes, "read by hand", "x.test is odd"])

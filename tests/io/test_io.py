@@ -177,23 +177,32 @@ def test_what_a_file_says_of_its_numbers_is_named(tmp_path, X, suffix):
     assert notes == [f"its numbers are read as stored, and it says {said}"]
 
 
+def stored(path, arrays):
+    """Write arrays by their names."""
+    if path.suffix == ".h5":
+        with h5py.File(path, "w") as file:
+            for name, array in arrays.items():
+                file[name] = array
+    elif path.suffix == ".zarr":
+        group = zarr.open_group(str(path), mode="w")
+        for name, array in arrays.items():
+            group.create_array(name, data=array)
+    elif path.suffix == ".npz":
+        np.savez(path, **arrays)
+    else:
+        scipy.io.savemat(path, arrays)
+
+
 @pytest.mark.parametrize("suffix", ["h5", "zarr", "mat"])
 def test_the_only_matrix_among_arrays_is_read(tmp_path, X, suffix):
     path = tmp_path / f"x.{suffix}"
-    name = "group/data"
-    if suffix == "h5":
-        with h5py.File(path, "w") as file:
-            file["time"] = np.arange(1000)
-            file[name] = X
-            file["name"] = "an instrument"
-    elif suffix == "zarr":
-        group = zarr.open_group(str(path), mode="w")
-        for key, array in (("time", X[:, 0]), (name, X)):
-            group.create_array(key, shape=array.shape, dtype=array.dtype)[:] = array
-    else:
-        name = "data"
-        others = {"time": X[:, 0], "n": 3.0, "name": "word", "s": {"a": X}}
-        scipy.io.savemat(path, {"data": X, **others})
+    name = "data" if suffix == "mat" else "group/data"
+    others = {
+        "h5": {"name": "an instrument"},
+        "zarr": {},
+        "mat": {"n": 3.0, "name": "word", "s": {"a": X}},
+    }
+    stored(path, {"time": X[:, 0], name: X, **others[suffix]})
     found, (note,) = read_with_notes(path)
     assert np.array_equal(found, X)
     assert note.startswith(f"the array {name} was read, and left out: ")
@@ -212,20 +221,13 @@ def test_a_sparse_matrix_and_a_table_beside_a_cube_are_not_what_is_meant(tmp_pat
 @pytest.mark.parametrize("name", ["y.h5", "y.npz", "y.mat", "matlab_7_3.mat"])
 def test_of_several_matrices_one_is_named_or_all_are_listed(tmp_path, X, name):
     path = tmp_path / name
-    second = "second"
-    if name == "y.h5":
-        second = "group/second"
-        with h5py.File(path, "w") as file:
-            file["first"] = X
-            file[second] = 2 * X
-    elif name == "y.npz":
-        np.savez(path, first=X, second=2 * X)
-    elif name == "y.mat":
-        scipy.io.savemat(path, {"first": X, "second": 2 * X})
-    else:
+    second = "group/second" if name == "y.h5" else "second"
+    if name == "matlab_7_3.mat":
         word = (X.astype("u2"), "char")
         matlab_7_3(path, first=(X, "double"), second=(2 * X, "double"), word=word)
         assert np.array_equal(read(path, dataset="first", axis=1), X.T)
+    else:
+        stored(path, {"first": X, second: 2 * X})
     assert np.array_equal(read(path, dataset=second), 2 * X)
     for how in ({"dataset": "third"}, {"dataset": "word"}, {}):
         assert f"first, {second}" in refused(path, **how)

@@ -172,9 +172,10 @@ def test_outputs_that_are_zero_everywhere_are_never_a_result(monkeypatch):
 
 
 @pytest.mark.parametrize("quantile", [0.95, 0.7])
-def test_a_ceiling_is_said_first_and_adds_no_source_and_no_refit(quantile, monkeypatch):
+def test_a_ceiling_is_said_first_and_adds_no_source_and_no_refit(
+    quantile, monkeypatch, rng
+):
     """Its bends are directions of their own, and were counted as sources."""
-    rng = np.random.default_rng(0)
     X = rng.gamma(0.5, size=(400, 3)) @ rng.random((3, 60))
     refits = []
     rough_cones = separation.rough_cones
@@ -194,11 +195,3 @@ def test_a_ceiling_is_said_first_and_adds_no_source_and_no_refit(quantile, monke
     assert "saturated" in first
     assert first.endswith("or set their saturated cells to NaN.")
     assert not re.search("number of sources|more samples", " ".join(others))
-
-
-def test_sources_are_not_counted_where_hardly_a_sample_is_below_the_ceiling():
-    rng = np.random.default_rng(0)
-    X = rng.gamma(0.5, size=(400, 3)) @ rng.random((3, 60))
-    said = "have saturated cells, and the others are too few to count sources: give n_c"
-    with pytest.raises(ValueError, match=said):
-        separate(np.minimum(X, np.quantile(X, 0.1, axis=0)))

@@ -4,6 +4,7 @@ closed data, memory; each by its definition.
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.integrate import quad
 from scipy.stats import norm
 
@@ -48,8 +49,8 @@ def test_channels_do_not_depend_on_the_unit_of_powers_of_two(power, noise):
     plain = find_channels(X, 3, noise)
     scaled = find_channels(X * unit, 3, noise if noise == "estimate" else noise * unit)
     assert scaled.scale == plain.scale * unit
-    np.testing.assert_array_equal(scaled.rows(X * unit), plain.rows(X))
-    np.testing.assert_array_equal(scaled.noise, plain.noise)
+    assert_array_equal(scaled.rows(X * unit), plain.rows(X))
+    assert_array_equal(scaled.noise, plain.noise)
 
 
 def test_of_two_cones_the_one_that_settled_is_better_then_the_objective_then_less_noise(
@@ -83,11 +84,10 @@ def test_of_two_cones_the_one_that_settled_is_better_then_the_objective_then_les
 # --- counts
 
 
-def test_weights_make_the_noise_of_counts_the_same_in_every_sample():
+def test_weights_make_the_noise_of_counts_the_same_in_every_sample(rng):
     """z = w x / scale; totals differ by a factor of 50, and `noise` is the standard
     deviation of each channel.
     """
-    rng = np.random.default_rng(0)
     expected = rng.permutation(np.geomspace(100, 5000, 4000))[:, None] * closed(4000)[1]
     counts = rng.poisson(expected).astype(float)
     channels = find_channels(counts, 3, "poisson")
@@ -95,11 +95,11 @@ def test_weights_make_the_noise_of_counts_the_same_in_every_sample():
     Z = channels.rows(counts)
     weight = Z[:, 0] / np.maximum(counts[:, 0], 1e-9)
     error = (Z - weight[:, None] * expected) ** 2
-    np.testing.assert_allclose(np.sqrt(error.mean(axis=0)), channels.noise, rtol=0.05)
+    assert_allclose(np.sqrt(error.mean(axis=0)), channels.noise, rtol=0.05)
     few = expected.sum(axis=1) < np.median(expected.sum(axis=1))
     assert error[few].sum() == pytest.approx(error[~few].sum(), rel=0.05)
     plain = channels.rows(counts, weighted=False)
-    np.testing.assert_allclose(plain, counts / channels.scale)
+    assert_allclose(plain, counts / channels.scale)
 
 
 # --- channels and coordinates
@@ -121,7 +121,7 @@ def test_the_noise_of_channels_is_fitted_only_if_it_is_independent(shared, indep
     rest = directions[:, :6] ** 2
     left_out = (rest @ values[:6]) / rest.sum(axis=1)
     found = channel_noise(second, 3, n, values, directions)
-    np.testing.assert_allclose(
+    assert_allclose(
         found, D**2 if independent else left_out, rtol=0.25 if independent else 1e-9
     )
     assert np.allclose(found, left_out) != independent
@@ -142,11 +142,11 @@ def test_noise_is_that_of_channels_up_to_twice_the_misfit_of_chance(
     second[-1, -2] = second[-2, -1] = 4 * np.sqrt(1 - np.exp(-excess * limit / n))
     axes = np.linalg.eigh(second)
     found = channel_noise(second, d, n, *axes)
-    np.testing.assert_allclose(found[:d], 4 if excess < 1 else 0.004, rtol=1e-6)
-    np.testing.assert_allclose(found[d:], 4, rtol=1e-6)
+    assert_allclose(found[:d], 4 if excess < 1 else 0.004, rtol=1e-6)
+    assert_allclose(found[d:], 4, rtol=1e-6)
     # fewer than three samples for each channel
     few = channel_noise(second, d, 3 * q - 1, *axes)
-    np.testing.assert_allclose(few[:d], 0.004, rtol=1e-6)
+    assert_allclose(few[:d], 0.004, rtol=1e-6)
 
 
 def in_coordinates(X, known=None):
@@ -165,10 +165,10 @@ def test_coordinates_are_those_of_white_noise_and_known_spectra_are_kept():
     channels, _, at = in_coordinates(
         rng.exponential(size=(20_000, 3)) @ A.T + E, A[:, :1]
     )
-    np.testing.assert_allclose(at.matrix @ at.inverse, np.eye(3), atol=1e-9)
-    np.testing.assert_allclose(at.inverse @ (at.matrix @ A[:, 0]), A[:, 0], atol=1e-9)
+    assert_allclose(at.matrix @ at.inverse, np.eye(3), atol=1e-9)
+    assert_allclose(at.inverse @ (at.matrix @ A[:, 0]), A[:, 0], atol=1e-9)
     noise = np.cov(at.matrix @ (E / channels.scale).T)
-    np.testing.assert_allclose(noise, at.variance * np.eye(3), atol=0.1)
+    assert_allclose(noise, at.variance * np.eye(3), atol=0.1)
     assert at.known and at.variance == pytest.approx(1, abs=0.1)
 
 
@@ -201,7 +201,7 @@ def begun(X):
     return sketch.begin(rows, *sample, SETTINGS)
 
 
-def test_the_distance_outside_is_that_off_the_subspace_and_beyond_a_facet():
+def test_the_distance_outside_is_that_off_the_subspace_and_beyond_a_facet(rng):
     found = begun(closed(3000, noise=0.01)[1]).fit
     at = found.coordinates
     inside = found.mixing.sum(axis=1)  # all outputs are 1
@@ -210,11 +210,11 @@ def test_the_distance_outside_is_that_off_the_subspace_and_beyond_a_facet():
     u = at.matrix @ inside
     beyond = at.inverse @ (u - (u @ facet + 5.0) * facet)  # by 5 standard deviations
     assert (V @ at.matrix @ beyond)[[0, 2]].min() > 0
-    off = at.channel_noise * np.random.default_rng(0).standard_normal(12)
+    off = at.channel_noise * rng.standard_normal(12)
     off -= at.inverse @ (at.matrix @ off)
     off /= np.linalg.norm(off / at.channel_noise)
     Z = np.stack([inside, beyond, inside + 3 * off, beyond + 12 * off])
-    np.testing.assert_allclose(distance_outside(Z, found), [0, 5, 3, 13], atol=1e-9)
+    assert_allclose(distance_outside(Z, found), [0, 5, 3, 13], atol=1e-9)
 
 
 def test_declared_outliers_are_their_share_and_three_standard_errors_of_their_number():
@@ -291,18 +291,18 @@ def test_the_hardness_balances_the_leakage():
     wall = Wall(np.full(3, 3.0), np.full(3, 0.04), np.zeros(3), np.full(3, 1e5))
     leaks = Leakage(force, size, np.full(3, 500.0), np.full(3, 30.0))
     known, change = next_wall(wall, leaks, size, known=True)
-    np.testing.assert_allclose(known.c * force, 0.2 * size)
-    np.testing.assert_allclose(known.variance, 0.04)
+    assert_allclose(known.c * force, 0.2 * size)
+    assert_allclose(known.variance, 0.04)
     assert change == pytest.approx(np.abs(np.log(known.c / 3)).max())
     one, _ = next_wall(wall, leaks, size, 10.0, known=True, one=True)
-    np.testing.assert_allclose(one.c, 10 * np.exp(np.log(known.c).mean()))
+    assert_allclose(one.c, 10 * np.exp(np.log(known.c).mean()))
     leaks_of_few = leaks._replace(n_near=np.array([29.0, 30.0, 31.0]))
     few, _ = next_wall(wall, leaks_of_few, size, known=True)
-    np.testing.assert_allclose(few.c, [FIRST_C, *known.c[1:]])
+    assert_allclose(few.c, [FIRST_C, *known.c[1:]])
     # 30 samples of each output below zero, and a prior that counts for 30
     for prior, pooled in (({"prior": 0.01}, 0.01), ({}, 0.08)):
         shown, _ = next_wall(wall, leaks, size, known=False, **prior)
-        np.testing.assert_allclose(shown.variance, np.sqrt(0.04 * size * pooled))
+        assert_allclose(shown.variance, np.sqrt(0.04 * size * pooled))
     shown, _ = next_wall(wall, leaks, size, known=False, prior=0.01)
     again = next_wall(wall._replace(c=shown.c), leaks, size, known=False, prior=0.01)
     assert again[1] == pytest.approx(np.log(2))
@@ -324,7 +324,7 @@ def test_noise_that_too_few_samples_show_is_none(n_near, noisy):
     found, change = next_wall(wall, leaks, np.full(2, 2.0), known=False)
     assert found.variance.any() == noisy
     assert noisy or change == 0
-    np.testing.assert_allclose(found.e, 0 if noisy else 0.4)
+    assert_allclose(found.e, 0 if noisy else 0.4)
 
 
 @pytest.mark.parametrize("share", [0.0027, 0.0033])
@@ -345,11 +345,10 @@ def test_facets_that_have_not_settled_say_so(tightened, monkeypatch):
     assert (sweeps, settled) == (1, False)
 
 
-def test_sources_come_in_the_order_of_their_share_of_the_data():
+def test_sources_come_in_the_order_of_their_share_of_the_data(rng):
     """The energy of the spectrum times the variance of the amounts, whatever each of
     them is.
     """
-    rng = np.random.default_rng(0)
     A = np.array([[3.0, 0.1, 0.1, 0.2], [0.1, 1.0, 0.1, 0.3], [1.2, 1.1, 1.2, 1.3]])
     for amounts in ([1.0, 5.0, 1.0], [0.1, 1.0, 3.0], [1.0, 1.0, 1.0]):
         X = rng.exponential(amounts, size=(3000, 3)) @ A
@@ -367,16 +366,15 @@ def test_dark_samples_hide_no_facet(tightened):
     dark = np.vstack([np.zeros((1500, 3)), 1e-12 * U[:1], U])
     found, _, also = fit.tighten(dark, V + 0.01, U.mean(axis=0))
     assert settled and also
-    np.testing.assert_allclose(found, V, atol=1e-7)
+    assert_allclose(found, V, atol=1e-7)
     assert (V @ U.T).min() > -1e-9
 
 
 @pytest.mark.parametrize(("noise", "hidden"), [(1.2, True), (0.3, False)])
-def test_facets_that_noise_hides_are_those_of_nonnegative_ica(noise, hidden):
+def test_facets_that_noise_hides_are_those_of_nonnegative_ica(noise, hidden, rng):
     """Signed mixtures with noise above the mean of the outputs: these are uncorrelated,
     as the rotation makes them.
     """
-    rng = np.random.default_rng(0)
     S = 10 * rng.exponential(size=(4000, 3)) * (rng.random((4000, 3)) < 0.1)
     A = np.linalg.qr(rng.standard_normal((8, 3)))[0]
     X = S @ A.T + noise * rng.standard_normal((4000, 8))
@@ -397,7 +395,7 @@ def test_the_noise_does_not_change_the_gains_of_closed_data():
     _, X = closed(3000)
     state = begun(X)
     W = sketch.readout(state, SETTINGS).components
-    np.testing.assert_allclose((X @ W.T).sum(axis=1), 1, atol=1e-6)
+    assert_allclose((X @ W.T).sum(axis=1), 1, atol=1e-6)
     inverse = state.fit.coordinates.inverse
     v = 0.01
     raw = state.raw
@@ -405,7 +403,7 @@ def test_the_noise_does_not_change_the_gains_of_closed_data():
     cone = state.fit.cone
     cone = cone._replace(wall=cone.wall._replace(variance=np.full(3, v)))
     noisy = state._replace(raw=raw, fit=state.fit._replace(cone=cone))
-    np.testing.assert_allclose(sketch.readout(noisy, SETTINGS).components, W, rtol=1e-9)
+    assert_allclose(sketch.readout(noisy, SETTINGS).components, W, rtol=1e-9)
 
 
 def test_gains_are_nonnegative_least_squares_and_those_of_zero_a_share_of_the_mean():
@@ -424,7 +422,7 @@ def test_gains_are_nonnegative_least_squares_and_those_of_zero_a_share_of_the_me
     )
     # gains times means of sources
     factors = np.array([4 / 9, 4 / 9, 1 / 3])
-    np.testing.assert_allclose(total, mean * factors[:, np.newaxis], rtol=1e-6)
+    assert_allclose(total, mean * factors[:, np.newaxis], rtol=1e-6)
 
 
 # --- streams
@@ -483,8 +481,8 @@ def test_a_horizon_weighs_samples_by_their_age_and_forgets_those_older_than_two(
     cone = MinimumVolumeCone(3, horizon=horizon, normalize="mean", random_state=0)
     Y = X @ cone.partial_fit(X).components_.T
     age = np.arange(2 * horizon)[::-1]
-    np.testing.assert_allclose(weights[-1] / weights[-1][-1], np.exp(-age / horizon))
+    assert_allclose(weights[-1] / weights[-1][-1], np.exp(-age / horizon))
     # of means: by blocks of 1000 after the first 2000
     block = np.maximum(np.arange(n) // 1000 + 1, 2)
     weight = np.exp((1000 * block - n) / horizon)
-    np.testing.assert_allclose(weight @ Y / weight.sum(), 1, rtol=1e-9)
+    assert_allclose(weight @ Y / weight.sum(), 1, rtol=1e-9)

@@ -7,6 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 from bionica import MinimumVolumeCone
 from bionica.core.blocks import ArrayRows, marks
@@ -43,7 +44,7 @@ def on_all_rows(X, noise="estimate"):
 def assert_same(found, expected, tolerance):
     """Of the largest weight."""
     atol = tolerance * np.abs(expected).max()
-    np.testing.assert_allclose(found, expected, atol=atol)
+    assert_allclose(found, expected, atol=atol)
 
 
 def test_without_noise_the_cone_is_that_of_all_rows():
@@ -90,7 +91,7 @@ def test_samples_near_facets_fill_their_memory_and_weigh_the_inverse_of_their_sh
     assert weights.sum() == pytest.approx(1)
     near = weights < weights.max()
     assert near.sum() == pytest.approx(bytes_ / (8 * 3), rel=0.05)
-    np.testing.assert_allclose(weights[near], weights.min())
+    assert_allclose(weights[near], weights.min())
     deviation = calls[-1].U - calls[0].mean
     assert (np.abs(weights @ deviation) < 4 * np.sqrt(weights**2 @ deviation**2)).all()
 
@@ -108,7 +109,7 @@ def test_a_dask_array_gives_the_same_for_any_blocks(snr_db, options):
         assert_same(fitted(blocks, **options).components_, W, 1e-9)
     short = da.from_array(X[:700], chunks=(100, 6))
     expected = fitted(X[:700], **options).components_
-    np.testing.assert_allclose(fitted(short, **options).components_, expected)
+    assert_allclose(fitted(short, **options).components_, expected)
 
 
 @pytest.mark.parametrize(
@@ -120,12 +121,12 @@ def test_a_dask_array_gives_the_same_for_any_blocks(snr_db, options):
     ],
 )
 def test_a_reaction_is_known_as_a_curve_in_blocks_too_and_not_if_its_rows_are_shuffled(
-    rates, noise, worst, same
+    rates, noise, worst, same, rng
 ):
     da = pytest.importorskip("dask.array")
     C, A, _ = reaction(*rates)
     S = np.repeat(C, 170, axis=0)  # a random sample of 20,000 of 40,800 rows is kept
-    X = S @ A + noise * np.random.default_rng(0).standard_normal((len(S), 121))
+    X = S @ A + noise * rng.standard_normal((len(S), 121))
     shuffled = X[np.random.default_rng(1).permutation(len(X))]
     for rows, curve in ((X, True), (shuffled, False)):
         cone = fitted(rows)
@@ -156,9 +157,7 @@ def test_marks_are_splitmix64():
     published = np.array(
         [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F], dtype=np.uint64
     )
-    np.testing.assert_array_equal(
-        marks(np.arange(3.0)), (published >> np.uint64(11)) * 2.0**-53
-    )
+    assert_array_equal(marks(np.arange(3.0)), (published >> np.uint64(11)) * 2.0**-53)
 
 
 @pytest.mark.parametrize("d", [2, 3, 7])
@@ -169,10 +168,10 @@ def test_probes_are_tilted_from_each_facet_by_angles_on_all_scales(d):
     tilts = (G.reshape(d, -1, d) - np.eye(d)[:, np.newaxis]).reshape(-1, d)
     size = np.linalg.norm(tilts, axis=1)
     decades = np.histogram(np.log10(size), [-2, -1, 0, 1])[0]
-    np.testing.assert_allclose(decades / len(G), 1 / 3, atol=0.05)
+    assert_allclose(decades / len(G), 1 / 3, atol=0.05)
     assert (size.min(), size.max()) == pytest.approx((0.01, 10), rel=0.05)
     second = np.cov((tilts / size[:, np.newaxis]).T)
-    np.testing.assert_allclose(second, np.eye(d) / d, atol=0.05)
+    assert_allclose(second, np.eye(d) / d, atol=0.05)
 
 
 def test_the_random_sample_of_a_union_is_that_of_the_union_of_samples():
@@ -181,23 +180,23 @@ def test_the_random_sample_of_a_union_is_that_of_the_union_of_samples():
     mark = marks(np.arange(30_000.0))
     first = np.argsort(mark)[:1000]
     assert mark[first].max() < rate
-    np.testing.assert_array_equal(whole.number, np.sort(first))
-    np.testing.assert_array_equal(whole.z, X[np.sort(first)])
+    assert_array_equal(whole.number, np.sort(first))
+    assert_array_equal(whole.z, X[np.sort(first)])
     # of fewer than twice as many rows, all but the last
     for n, kept in ((1999, 1999), (2000, 1000)):
         assert len(sketch.sample_rows(ArrayRows(X[:n]), 1000)[0].z) == kept
 
 
-def test_extremes_do_not_depend_on_how_samples_are_cut():
-    Y = np.random.default_rng(0).exponential(size=(4, 3500)) - 0.1
+def test_extremes_do_not_depend_on_how_samples_are_cut(rng):
+    Y = rng.exponential(size=(4, 3500)) - 0.1
     Y[:, 17] = 0
     q = sketch._probe_directions(4) @ (Y / np.maximum(np.abs(Y).sum(axis=0), 1e-8))
     q[:, 17] = np.inf
-    np.testing.assert_array_equal(sketch.extremes(Y), np.unique(q.argmin(axis=1)))
+    assert_array_equal(sketch.extremes(Y), np.unique(q.argmin(axis=1)))
 
 
-def test_totals_of_parts_are_those_of_all():
-    X = np.random.default_rng(0).standard_normal((500, 6)) + np.arange(6)
+def test_totals_of_parts_are_those_of_all(rng):
+    X = rng.standard_normal((500, 6)) + np.arange(6)
     channels = find_channels(X, 3, "estimate")
     whole, *parts = (
         sketch.totals(rows, sketch.Gate(channels)) for rows in (X, X[:200], X[200:])
@@ -206,5 +205,5 @@ def test_totals_of_parts_are_those_of_all():
     second = X.T @ X / (500 * channels.scale**2)
     for total in (whole, sketch.merge_totals(*parts)):
         assert (total.least, total.largest) == (X.min(), X.max())
-        np.testing.assert_allclose(total.negative, negative)
-        np.testing.assert_allclose(total.weighted.second, second)
+        assert_allclose(total.negative, negative)
+        assert_allclose(total.weighted.second, second)

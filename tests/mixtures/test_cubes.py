@@ -5,6 +5,7 @@ image.
 import numpy as np
 import pytest
 import tifffile
+from numpy.testing import assert_array_equal
 from scipy.io import savemat
 from typer.testing import CliRunner
 
@@ -35,7 +36,7 @@ def test_a_cube_is_a_sample_in_each_pixel(cls):
     model, other = (cls(3, random_state=0).fit(x) for x in (X, flat))
     Y = model.transform(X)
     assert Y.shape == (30, 40, 3)
-    np.testing.assert_array_equal(Y.reshape(-1, 3), other.transform(flat))
+    assert_array_equal(Y.reshape(-1, 3), other.transform(flat))
     assert model.inverse_transform(Y).shape == X.shape
     assert str(model.diagnose(X, refit=False)) == str(other.diagnose(flat, refit=False))
 
@@ -55,11 +56,11 @@ def test_separate_takes_a_cube_with_masked_pixels():
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_a_stack_of_images_is_not_taken_for_a_cube():
+def test_a_stack_of_images_is_not_taken_for_a_cube(rng):
     _, A, X = cube()
     # maps of few directions
     smooth = np.exp(-(((np.linspace(0, 1, 30)[:, None] - [0.2, 0.5, 0.8]) / 0.2) ** 2))
-    noise = 0.01 * np.random.default_rng(0).standard_normal((30, 30, 20))
+    noise = 0.01 * rng.standard_normal((30, 30, 20))
     X2 = (smooth[:, None] * smooth[None]) @ A + noise
     refusal = r"pass np.moveaxis\(X, 0, -1\). If it is not, pass X.reshape\(-1, "
     for right in (X, X2, X[:6], X[..., :4], np.repeat(X, 3, axis=2)):
@@ -79,7 +80,7 @@ def test_xarray_in_and_out():
     assert maps.dims == ("y", "x", "source")
     assert maps.source.values.tolist() == ["source_1", "source_2", "source_3"]
     assert {"y", "land", "exposure", "source"} == set(maps.coords)
-    np.testing.assert_array_equal(maps.values, model.transform(X))
+    assert_array_equal(maps.values, model.transform(X))
     assert model.inverse_transform(maps).dims == ("y", "x", "mixture")
 
 
@@ -98,9 +99,9 @@ def test_a_cube_in_a_file(tmp_path, suffix):
             writer.write(pixels)
     with io.open_reader(path) as reader:
         assert reader.image_shape == (30, 40) and "30 x 40 pixels" in reader.notes[0]
-        np.testing.assert_array_equal(reader.read(), pixels)
+        assert_array_equal(reader.read(), pixels)
         for rows in (np.array([3, 50, 1100]), slice(30, 95)):
-            np.testing.assert_array_equal(reader.fetch(rows), pixels[rows])
+            assert_array_equal(reader.fetch(rows), pixels[rows])
 
 
 @pytest.mark.parametrize("name", ["y.npy", "y.tif"])

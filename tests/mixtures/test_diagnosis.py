@@ -29,6 +29,10 @@ def mixed(S, k, noise=0.01, seed=0):
     return X + noise * X.std() * rng.standard_normal(X.shape)
 
 
+def fitted(estimator, X, d=3):
+    return estimator(d, random_state=0).fit(X)
+
+
 def sparse(T, d, seed=0):
     rng = np.random.default_rng(seed)
     return rng.random((T, d)) * (rng.random((T, d)) < 0.5)
@@ -44,7 +48,7 @@ def test_noise_that_many_mixtures_average_is_named_and_no_problem(k, share=0.41)
     X = sparse(2000, 3) @ rng.random((3, k))
     noise = np.sqrt(X.var(axis=0).mean() * share / (1 - share))
     X += noise * rng.standard_normal(X.shape)
-    found = MinimumVolumeCone(3, random_state=0).fit(X).diagnose(X)
+    found = fitted(MinimumVolumeCone, X).diagnose(X)
     residual = found.measures.residual
     assert residual == pytest.approx((1 - 3 / k) * share, rel=0.02)
     assert found.ok == (k == 200)
@@ -59,7 +63,7 @@ def test_noise_that_many_mixtures_average_is_named_and_no_problem(k, share=0.41)
 @pytest.mark.parametrize("estimator", [BatchNICA, MinimumVolumeCone, StreamingNICA])
 def test_a_right_fit_is_called_right(estimator):
     X = mixed(sparse(10_000, 3), 6)
-    found = estimator(3, random_state=0).fit(X).diagnose(X)
+    found = fitted(estimator, X).diagnose(X)
     assert found.ok, found.details
     assert found.names == ["source_1", "source_2", "source_3"]
     assert found.uncertainty_.correlation.min() > 0.98
@@ -84,7 +88,7 @@ def test_what_is_wrong_is_named(spoil, expected):
     S = sparse(4000, 3)
     X = spoil(S, mixed(S, 8), np.random.default_rng(1))
     for estimator, name in zip((BatchNICA, MinimumVolumeCone), expected, strict=True):
-        found = estimator(3, random_state=0).fit(X).diagnose(X)
+        found = fitted(estimator, X).diagnose(X)
         assert name in names_of(found), found.details
 
 
@@ -118,7 +122,7 @@ def test_a_band_is_wide_where_nonnegativity_decides_nothing(rates, wide):
     spectrum of B.
     """
     C, A, X = reaction(*rates)
-    cone = MinimumVolumeCone(3, random_state=0).fit(X)
+    cone = fitted(MinimumVolumeCone, X)
     found = cone.diagnose(X)
     assert ("ambiguous" in names_of(found)) == wide
     order = np.argmax(np.corrcoef(C.T, cone.transform(X).T)[:3, 3:], axis=1)
@@ -141,12 +145,12 @@ def test_sources_and_spectra_that_reach_zero_leave_nothing_open():
 def test_the_verdict_is_the_same_after_fit_partial_fit_save_and_load(tmp_path):
     """A clean uniform stream that is too short to settle, cut in other ways."""
     X = mixed(np.random.default_rng(3).random((700, 6)), 6, noise=0.0)
-    fitted = StreamingNICA(6, random_state=0).fit(X)
+    whole = fitted(StreamingNICA, X, 6)
     streamed = StreamingNICA(6, random_state=0).partial_fit(X[:300])
     streamed.partial_fit(X[300:]).save(tmp_path / "model.bionica")
     loaded = bionica.load(tmp_path / "model.bionica")
     copied = pickle.loads(pickle.dumps(streamed))
-    verdicts = [one.diagnose(X) for one in (fitted, streamed, loaded, copied)]
+    verdicts = [one.diagnose(X) for one in (whole, streamed, loaded, copied)]
     assert not any(verdict.ok for verdict in verdicts)
     assert len({str(verdict) for verdict in verdicts}) == 1
 
@@ -158,7 +162,7 @@ def test_a_stream_that_settled_is_not_doubted_because_half_of_it_would_not():
     T = int(np.exp(rng.uniform(np.log(300), np.log(3000))))
     S = rng.random((T, d))
     X = S @ rng.standard_normal((d, d))
-    network = StreamingNICA(d, random_state=0).fit(X)
+    network = fitted(StreamingNICA, X, d)
     assert worst_correlation(S, network.transform(X)) > 0.99
     assert network.diagnose(X).ok
 
@@ -179,10 +183,10 @@ def test_a_network_whose_outputs_are_huge_says_so_while_it_learns():
 @IGNORED
 def test_scale_is_a_finding_for_nonnegative_ica_only():
     X = mixed(sparse(3000, 3), 6)
-    found = BatchNICA(3, random_state=0).fit(X).diagnose(3 * X)
+    found = fitted(BatchNICA, X).diagnose(3 * X)
     assert names_of(found)[0] == "scale"
     assert found.findings[0].values["value"] == pytest.approx(9, rel=0.05)
-    assert MinimumVolumeCone(3, random_state=0).fit(X).diagnose(3 * X).ok
+    assert fitted(MinimumVolumeCone, X).diagnose(3 * X).ok
 
 
 @pytest.mark.parametrize(
@@ -191,13 +195,13 @@ def test_scale_is_a_finding_for_nonnegative_ica_only():
 )
 def test_the_verdict_does_not_depend_on_the_unit_of_X(estimator, factor):
     X = mixed(sparse(3000, 3), 6) * factor
-    assert estimator(3, random_state=0).fit(X).diagnose(X).ok
+    assert fitted(estimator, X).diagnose(X).ok
 
 
 def test_outliers_that_a_fit_leaves_out_do_not_make_it_wrong():
     X = mixed(sparse(5000, 3), 6)
     X[17] *= -1000
-    assert BatchNICA(3, random_state=0).fit(X).diagnose(X).ok
+    assert fitted(BatchNICA, X).diagnose(X).ok
     with pytest.warns(ConvergenceWarning):
         spoiled = BatchNICA(3, robust=False, random_state=0).fit(X)
     assert not spoiled.diagnose(X).ok
@@ -211,7 +215,7 @@ def test_estimated_errors_are_near_true_errors():
     for seed, noise in enumerate((0.1, 0.05, 0.03, 0.02, 0.01, 0.003)):
         S = np.random.default_rng(seed).exponential(size=(500 * 2**seed, 5))
         X = mixed(S, 10, noise=noise, seed=seed)
-        nica = BatchNICA(5, random_state=0).fit(X)
+        nica = fitted(BatchNICA, X, 5)
         Y = nica.transform(X)
         order = np.argmax(np.corrcoef(S.T, Y.T)[:5, 5:], axis=1)
         Y = Y[:, order]
@@ -226,7 +230,7 @@ def test_estimated_errors_are_near_true_errors():
 def test_refit_can_be_omitted_and_X_is_left_alone():
     X = mixed(sparse(2000, 3), 6)
     X.flags.writeable = False
-    nica = BatchNICA(3, random_state=0).fit(X)
+    nica = fitted(BatchNICA, X)
     before = nica.components_.copy()
     assert nica.diagnose(X, refit=False).uncertainty_ is None
     assert nica.diagnose(X).uncertainty_.mixing.shape == (6, 3)
@@ -238,7 +242,7 @@ def test_fit_warns_once_with_at_most_three_sentences():
     X = mixed(sparse(2000, 4) - 0.3, 8)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        nica = BatchNICA(3, random_state=0).fit(X)
+        nica = fitted(BatchNICA, X)
     assert [warning.category for warning in caught] == [ConvergenceWarning]
     found = nica.diagnose(X)
     assert len(found.sentences) <= 3 < len(found.details)
@@ -257,7 +261,7 @@ def test_refits_and_counts_run_with_one_thread_of_blas():
 
         return spy
 
-    nica = BatchNICA(2, random_state=0).fit(X)
+    nica = fitted(BatchNICA, X, 2)
     model = nica.components_, nica.mixing_
     with threadpool_limits(2, "blas"):
         diagnose(X, *model, spied(lambda rows: model), n=500)
@@ -270,7 +274,7 @@ def test_refits_and_counts_run_with_one_thread_of_blas():
 def test_dask_arrays_are_judged_too():
     da = pytest.importorskip("dask.array")
     X = mixed(sparse(6000, 3), 3, noise=0.0)
-    nica = BatchNICA(3, random_state=0).fit(X)
+    nica = fitted(BatchNICA, X)
     blocks = da.from_array(X, chunks=(500, 3))
     assert str(nica.diagnose(blocks)) == str(nica.diagnose(X))
 
@@ -289,10 +293,10 @@ def test_findings_name_the_mixtures_by_their_names():
     assert "0 nm" in separated.diagnosis_.details
 
 
-def test_the_outputs_of_anything_can_be_judged():
+def test_the_outputs_of_anything_can_be_judged(rng):
     """Without refits, by matrices alone; these must fit X."""
     S = sparse(3000, 3)
-    A = np.random.default_rng(0).random((3, 3))
+    A = rng.random((3, 3))
     W = np.linalg.inv(A)
     X = S / S.std(axis=0) @ A.T
     assert diagnose(X, W, A).ok

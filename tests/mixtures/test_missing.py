@@ -4,6 +4,7 @@ everything else.
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 import bionica
 from bionica import BatchNICA, MinimumVolumeCone
@@ -32,7 +33,7 @@ def problem(share, noise=0.01, seed=0, n=400, k=40, d=3):
 
 def test_cells_of_exact_mixtures_are_restored():
     _, X, gaps = problem(0.3, noise=0.0)
-    np.testing.assert_allclose(completed(gaps, 3), X, atol=1e-6)
+    assert_allclose(completed(gaps, 3), X, atol=1e-6)
     assert predicted_rank(gaps) == 3
 
 
@@ -59,9 +60,10 @@ def test_a_fit_with_missing_values_is_near_that_of_the_complete_data(share):
     assert ours < complete + np.radians(0.3) < mean
 
 
-def test_outputs_of_rows_with_gaps_are_those_of_the_cells_that_the_model_puts_there():
+def test_outputs_of_rows_with_gaps_are_those_of_the_cells_that_the_model_puts_there(
+    rng,
+):
     """The fixed point y = W x(y), where x(y) has the cells of A y where x has none."""
-    rng = np.random.default_rng(0)
     A = rng.random((8, 3))
     P = np.linalg.pinv(A)
     # W A = I
@@ -72,14 +74,13 @@ def test_outputs_of_rows_with_gaps_are_those_of_the_cells_that_the_model_puts_th
     Y = outputs(X, W, A)
     assert np.isnan(Y[:2]).all()
     filled = np.where(np.isnan(X), Y @ A.T, X)[2:]
-    np.testing.assert_allclose(filled @ W.T, Y[2:], atol=1e-9)
+    assert_allclose(filled @ W.T, Y[2:], atol=1e-9)
 
 
-def test_samples_without_their_best_channels_have_noisier_outputs():
+def test_samples_without_their_best_channels_have_noisier_outputs(rng):
     """As a detector that saturates makes them: the standard deviation is that of the
     errors.
     """
-    rng = np.random.default_rng(0)
     S = rng.exponential(size=(20_000, 2))
     A = 0.1 + 0.2 * rng.random((20, 2))
     A[:4, 0] = 1
@@ -88,11 +89,11 @@ def test_samples_without_their_best_channels_have_noisier_outputs():
     sigma = np.repeat([0.02, 0.01], 10)
     X = S @ A.T + sigma * rng.standard_normal((len(S), 20))
     complete = np.sqrt(W**2 @ sigma**2)
-    np.testing.assert_allclose(noise_of_outputs(X, W, A), complete, rtol=0.05)
+    assert_allclose(noise_of_outputs(X, W, A), complete, rtol=0.05)
     X[X[:, 4] > 1.0, 4:8] = np.nan
     errors = (outputs(X, W, A) - S).std(axis=0)
     assert errors[1] > 1.3 * complete[1]
-    np.testing.assert_allclose(noise_of_outputs(X, W, A), errors, rtol=0.05)
+    assert_allclose(noise_of_outputs(X, W, A), errors, rtol=0.05)
 
 
 def test_transform_of_complete_rows_keeps_its_bits_and_empty_rows_are_nan():
@@ -102,7 +103,7 @@ def test_transform_of_complete_rows_keeps_its_bits_and_empty_rows_are_nan():
         model = MinimumVolumeCone(3, random_state=0).fit(np.ma.masked_invalid(gaps))
     Y = model.transform(gaps)
     complete = ~np.isnan(gaps).any(axis=1)
-    np.testing.assert_array_equal(Y[complete], model.transform(X)[complete])
+    assert_array_equal(Y[complete], model.transform(X)[complete])
     assert np.isnan(Y[5]).all() and np.isfinite(np.delete(Y, 5, axis=0)).all()
     assert model.diagnose(np.delete(gaps, 5, axis=0)).ok
 
@@ -136,7 +137,7 @@ def test_empty_cells_of_a_file_are_missing_and_words_are_not(tmp_path):
     with open_reader(path, missing=True) as reader:
         found = reader.read()
         assert reader.n_missing == 3
-    np.testing.assert_array_equal(found, [[1, nan, 3], [4, nan, 6], [7, 8, nan]])
+    assert_array_equal(found, [[1, nan, 3], [4, nan, 6], [7, 8, nan]])
     with pytest.raises(InputError, match="line 2, column 2"):
         open_reader(path)
     path.write_text("a,b,c\n1,2,3\n4,<5,6\n")
@@ -144,8 +145,7 @@ def test_empty_cells_of_a_file_are_missing_and_words_are_not(tmp_path):
         open_reader(path, missing=True).read()
 
 
-def test_at_most_twelve_directions_are_predicted():
-    rng = np.random.default_rng(0)
+def test_at_most_twelve_directions_are_predicted(rng):
     assert (
         predicted_rank(rng.standard_normal((2000, 14)) @ rng.standard_normal((14, 40)))
         == 12

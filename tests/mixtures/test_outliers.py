@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 from bionica import BatchNICA, NoncenteredWhitener
 from bionica.core.blocks import moments
@@ -66,21 +67,20 @@ def test_sound_data_lose_no_sample(kind, n):
 @pytest.mark.parametrize("unit", [2.0**-600, 1.0, 2.0**600])
 def test_outliers_are_found_in_every_unit(unit):
     X, is_outlier = spoiled(mixed()[1], "many", 1e3)
-    np.testing.assert_array_equal(are_inliers(unit * X), ~is_outlier)
+    assert_array_equal(are_inliers(unit * X), ~is_outlier)
 
 
 @pytest.mark.parametrize("n", [1000, 4000])
-def test_outliers_of_many_features_are_found_in_the_units_of_each(n):
+def test_outliers_of_many_features_are_found_in_the_units_of_each(n, rng):
     """40 are projected on 32 directions: all of them with 4000 samples, 20 and the
     distance outside with 1000; one is constant.
     """
-    rng = np.random.default_rng(0)
     X, is_outlier = spoiled(mixed(n_samples=n, d=40)[1], "channel", 1e3)
     X[:, 7] = 3.0
     units = 2.0 ** rng.integers(-30, 30, 40)
     units[0] = 2.0**-30  # of the outliers
-    np.testing.assert_array_equal(are_inliers(X), ~is_outlier)
-    np.testing.assert_array_equal(are_inliers(units * X), ~is_outlier)
+    assert_array_equal(are_inliers(X), ~is_outlier)
+    assert_array_equal(are_inliers(units * X), ~is_outlier)
 
 
 @pytest.mark.parametrize(("how", "size"), HOW)
@@ -96,7 +96,7 @@ def test_moments_are_those_of_the_other_rows(kind, k, how, size):
     sane = moments(clean[~lost])
     F = whitening(sane, 4).matrix
     assert np.abs(F @ (seen.mean - sane.mean)).max() < 1e-3
-    np.testing.assert_allclose(F @ seen.covariance @ F.T, np.eye(4), atol=0.02)
+    assert_allclose(F @ seen.covariance @ F.T, np.eye(4), atol=0.02)
 
 
 # a source of 20 samples
@@ -114,10 +114,10 @@ def test_the_fit_is_that_of_the_other_rows():
     found = BatchNICA(random_state=0, tol=1e-8).fit(X)
     best = BatchNICA(random_state=0, tol=1e-8).fit(X[~is_outlier])
     assert found.n_outliers_ == is_outlier.sum()
-    np.testing.assert_allclose(found.components_, best.components_, atol=1e-6)
-    np.testing.assert_allclose(found.mean_, best.mean_, rtol=1e-10)
+    assert_allclose(found.components_, best.components_, atol=1e-6)
+    assert_allclose(found.mean_, best.mean_, rtol=1e-10)
     assert found.negativity_ == pytest.approx(best.negativity_, rel=1e-3)
-    np.testing.assert_array_equal(found.fit_transform(X), found.transform(X))
+    assert_array_equal(found.fit_transform(X), found.transform(X))
 
 
 def test_the_whitener_is_robust_if_asked():
@@ -125,11 +125,11 @@ def test_the_whitener_is_robust_if_asked():
     found = NoncenteredWhitener(robust=True).fit(X).components_
     best = NoncenteredWhitener().fit(X[~is_outlier]).components_
     naive = NoncenteredWhitener().fit(X).components_
-    np.testing.assert_allclose(found, best, rtol=0.02, atol=0.02)
+    assert_allclose(found, best, rtol=0.02, atol=0.02)
     assert np.abs(naive).max() < 1e-3 * np.abs(best).max()
 
 
-def test_the_least_distance_outside_the_signal_follows_the_unit():
-    X = mixed(k=9)[1] + 0.1 * np.random.default_rng(0).standard_normal((1, 9))
+def test_the_least_distance_outside_the_signal_follows_the_unit(rng):
+    X = mixed(k=9)[1] + 0.1 * rng.standard_normal((1, 9))
     floors = [metric(unit * X, 4).outside.floor for unit in (1.0, 1024.0)]
     assert floors[1] == pytest.approx(1024.0**2 * floors[0], rel=1e-6)

@@ -9,7 +9,6 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 
-import bionica
 import naive
 from bionica import BatchNICA, StreamingNICA
 from bionica.datasets import mix, random_sources
@@ -110,27 +109,6 @@ def test_it_is_the_transcribed_rule(kind, d, k, horizon):
 def test_it_is_the_transcribed_rule_when_disturbed(k):
     _, rule = compared(disturbed("sparse_uniform", 9000, 3, k), 3, 500, 1e-8)
     assert rule.restarts >= 2  # the outlier at first, and the change
-
-
-@pytest.mark.parametrize("k", [3, 6])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_any_chunking_gives_the_same_bits(k, dtype, tmp_path):
-    X = disturbed("odor", 3000, 3, k).astype(dtype)
-    X[0] /= 1e6
-    whole, cut, single = (
-        StreamingNICA(3, horizon=400, random_state=0) for _ in range(3)
-    )
-    whole.fit(X)
-    for block in np.split(X, [1, 2, 10, 100, 1500, 1501]):
-        cut.partial_fit(block).save(tmp_path / "model")
-        cut = bionica.load(tmp_path / "model")
-    for x in X[:300]:
-        single.learn_one(x)
-    single.partial_fit(X[300:])
-    for other in (cut, single):
-        assert_array_equal(whole.components_, other.components_)
-        assert_array_equal(whole.transform(X[:50]), other.transform(X[:50]))
-    assert whole.components_.dtype == dtype
 
 
 def test_outputs_do_not_depend_on_scale_and_exist_from_the_second_sample_on():
